@@ -1,0 +1,1 @@
+"""The only door to VLMEvalKit: load, prompt, predictions file, score, register."""
