@@ -31,11 +31,12 @@ class _Loader(yaml.SafeLoader):
     YAML 1.1 turns ``no`` into False, ``010`` into 8, ``1:30`` into 90 and leaves ``1e-3`` a text: all surprises in a settings file.
     """
 
-    yaml_implicit_resolvers: typing.ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
+    yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML's own way to start from no resolver
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.events.AliasEvent):
-            raise yaml.MarkedYAMLError(problem="aliases (*name) are not supported", problem_mark=self.peek_event().start_mark)
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem="aliases (*name) are not supported", problem_mark=mark)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
@@ -236,9 +237,8 @@ def _try_convert(kind: Any, value: Any, where: str) -> Any:
             return tuple(_convert(members[0], item, f"{where}[{place}]") for place, item in enumerate(value))
         if len(value) != len(members):
             return _NOT_SET
-        return tuple(
-            _convert(member, item, f"{where}[{place}]") for place, (member, item) in enumerate(zip(members, value, strict=True))
-        )
+        pairs = enumerate(zip(members, value, strict=True))
+        return tuple(_convert(member, item, f"{where}[{place}]") for place, (member, item) in pairs)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return resolve(kind, value, where=where) if isinstance(value, Mapping) else _NOT_SET
     if kind is float:
@@ -270,7 +270,7 @@ def config_hash(values: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FieldNote:
-    """One setting for ``--list``: its dotted name, what it takes, and its default as the user would write it ("" if it has none)."""
+    """One setting for ``--list``: its dotted name, what it takes, and its default as the user would write it ("" if none)."""
 
     name: str
     takes: str

@@ -78,7 +78,7 @@ def test_fields_that_are_not_given_keep_their_defaults() -> None:
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("game.agnets=4", ["agnets", "did you mean agents?", "stop", "gate"]),
+        ("game.agnets=4", ["agnets", "did you mean agents", "stop, weights", "gate"]),
         ("game.zzz=4", ["zzz", "agents, stop, weights"]),
         ("game.gate.treshold=1", ["game.gate", "did you mean threshold?"]),
         ("game.agents=four", ["game.agents", '"four"', "a whole number"]),
@@ -130,23 +130,16 @@ def test_a_config_type_that_cannot_be_read_is_a_programming_error() -> None:
         (["=4"], "NAME.FIELD=VALUE"),
         (["mug..agents=4"], "NAME.FIELD=VALUE"),
         (["mug.agents=[1"], "no YAML value"),
-        (["mug.agents=&a 1"], None),
         (["mug.agents=*a"], "aliases"),
         (["mug.agents=4", "mug.agents=5"], "twice"),
         (["mug=4", "mug.agents=5"], "keep one"),
         (["mug.gate={a: 1, a: 2}"], "twice"),
         (["mug.agents=!!python/object:os.system 1"], "no YAML value"),
-        (["mug.agents=" + "[" * 5000], None),
+        (["mug.agents=" + "[" * 5000], "no YAML value"),
         (["mug.agents=" + "9" * 5000], "no YAML value"),
     ],
 )
-def test_a_malformed_set_is_one_clear_line(settings: list[str], said: str | None) -> None:
-    if said is None:
-        try:
-            parse_set(settings)
-        except UserError as error:
-            assert "\n" not in str(error)
-        return
+def test_a_malformed_set_is_one_clear_line(settings: list[str], said: str) -> None:
     with pytest.raises(UserError) as caught:
         parse_set(settings)
     assert said in str(caught.value)
