@@ -18,11 +18,11 @@ _WINDOW_SECONDS = 60.0
 
 
 class Traffic(Protocol):
-    """What the dispatcher counts, over all jobs that share it."""
+    """What the dispatcher counts (``engine.dispatcher.Statistics``), over all jobs that share it."""
 
     @property
     def calls(self) -> int:
-        """Requests answered by the backbone in this run."""
+        """Calls answered by the backbone in this run."""
         ...
 
     @property
@@ -36,25 +36,44 @@ class Traffic(Protocol):
         ...
 
     @property
-    def tokens(self) -> int:
-        """Prompt and completion tokens of the calls, as far as the backbone said."""
+    def prompt_tokens(self) -> int:
+        """Of this run's calls, where the backbone says."""
         ...
 
     @property
-    def paused(self) -> bool:
-        """Whether the backbone does not answer and calls are waiting for it."""
+    def completion_tokens(self) -> int:
+        """Likewise."""
+        ...
+
+    @property
+    def calls_without_usage(self) -> int:
+        """Calls of this run whose tokens the backbone did not say."""
+        ...
+
+    @property
+    def circuit(self) -> str:
+        """``open`` while the backbone does not answer and calls wait for it, else ``closed``."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class NoTraffic:
-    """The counts before any call."""
+class Spent:
+    """Traffic since some moment."""
 
     calls: int = 0
     hits: int = 0
     retries: int = 0
-    tokens: int = 0
-    paused: bool = False
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    calls_without_usage: int = 0
+    circuit: str = "closed"
+
+    @property
+    def tokens(self) -> str:
+        """All tokens; ``+`` says that some calls came without a count."""
+        if self.calls and self.calls == self.calls_without_usage:
+            return "unknown"
+        return amount(self.prompt_tokens + self.completion_tokens) + ("+" if self.calls_without_usage else "")
 
 
 @dataclass(slots=True)
@@ -95,15 +114,17 @@ class JobProgress:
         if not (isinstance(answer, Mapping) and "value" in answer):
             self.unparsed += 1
 
-    def spent(self) -> NoTraffic:
+    def spent(self) -> Spent:
         """The traffic since the job began."""
-        now = self.traffic()
-        return NoTraffic(
-            now.calls - self.before.calls,
-            now.hits - self.before.hits,
-            now.retries - self.before.retries,
-            now.tokens - self.before.tokens,
-            now.paused,
+        now, before = self.traffic(), self.before
+        return Spent(
+            now.calls - before.calls,
+            now.hits - before.hits,
+            now.retries - before.retries,
+            now.prompt_tokens - before.prompt_tokens,
+            now.completion_tokens - before.completion_tokens,
+            now.calls_without_usage - before.calls_without_usage,
+            now.circuit,
         )
 
     def rates(self) -> tuple[float, float]:
@@ -127,10 +148,10 @@ class JobProgress:
         parts = [f"{self.done}/{self.total} done"]
         parts += [f"{self.owed} owed"] if self.owed else []
         parts += [f"{self.unparsed} unparsed"] if self.unparsed else []
-        parts += [f"{calls_a_second:.1f} calls/s", f"{amount(spent.tokens)} tokens"]
+        parts += [f"{calls_a_second:.1f} calls/s", f"{spent.tokens} tokens"]
         parts += [f"{spent.hits} replayed"] if spent.hits else []
         parts += [f"{spent.retries} retries"] if spent.retries else []
-        if spent.paused:
+        if spent.circuit == "open":
             parts.append("the backbone does not answer, waiting")
         elif left > 0:
             parts.append(f"{duration(left / a_second)} left" if a_second > 0 else "time left unknown")
@@ -142,7 +163,7 @@ def closing_line(job: JobProgress) -> str:
     spent = job.spent()
     return (
         f"{job.name}: {job.done} of {job.total} questions done, {job.owed} owed, {job.unparsed} unparsed; "
-        f"{spent.calls} calls ({spent.hits} replayed, {spent.retries} retries), {amount(spent.tokens)} tokens "
+        f"{spent.calls} calls ({spent.hits} replayed, {spent.retries} retries), {spent.tokens} tokens "
         f"in {duration(job.clock() - job.started)}"
     )
 
@@ -177,7 +198,7 @@ class Reporter:
         self._last = clock()
         self._lock = threading.Lock()
 
-    def job(self, name: str, total: int, *, done: int = 0, traffic: Callable[[], Traffic] = NoTraffic) -> JobProgress:
+    def job(self, name: str, total: int, *, done: int = 0, traffic: Callable[[], Traffic] = Spent) -> JobProgress:
         """Begin to show a job.
 
         Args:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mug_eval.progress import NoTraffic, Reporter, ScoreRow, amount, closing_line, duration, open_reporter, score_table
+from mug_eval.progress import Spent, Reporter, ScoreRow, amount, closing_line, duration, open_reporter, score_table
 
 
 @dataclass
@@ -25,9 +25,9 @@ class Dispatcher:
     """Stands where the dispatcher's counts are read."""
 
     def __init__(self) -> None:
-        self.counts = NoTraffic()
+        self.counts = Spent()
 
-    def __call__(self) -> NoTraffic:
+    def __call__(self) -> Spent:
         return self.counts
 
 
@@ -47,11 +47,11 @@ def test_each_question_is_counted_for_what_it_came_to() -> None:
 
 def test_the_closing_line_counts_only_what_this_run_spent() -> None:
     clock, dispatcher = Clock(), Dispatcher()
-    dispatcher.counts = NoTraffic(calls=100, hits=50, retries=5, tokens=10_000)
+    dispatcher.counts = Spent(calls=100, hits=50, retries=5, prompt_tokens=9_000, completion_tokens=1_000)
     job = Reporter("quiet", io.StringIO(), clock).job("cot-qwen on MMStar", 2, traffic=dispatcher)
     job.on_done(DONE)
     job.on_done(DONE)
-    dispatcher.counts = NoTraffic(calls=112, hits=53, retries=6, tokens=1_244_000)
+    dispatcher.counts = Spent(calls=112, hits=53, retries=6, prompt_tokens=1_200_000, completion_tokens=44_000)
     clock.now += 125
     assert closing_line(job) == (
         "cot-qwen on MMStar: 2 of 2 questions done, 0 owed, 0 unparsed; 12 calls (3 replayed, 1 retries), 1.23M tokens in 2 min 5 s"
@@ -83,7 +83,7 @@ def test_a_backbone_that_does_not_answer_is_said_instead_of_a_time_left() -> Non
     job = Reporter("quiet", io.StringIO(), clock).job("j", 10, traffic=dispatcher)
     clock.now += 1
     job.on_done(DONE)
-    dispatcher.counts = NoTraffic(calls=3, retries=7, paused=True)
+    dispatcher.counts = Spent(calls=3, retries=7, circuit="open")
     line = job.status()
     assert "the backbone does not answer, waiting" in line
     assert "7 retries" in line
@@ -94,8 +94,14 @@ def test_calls_and_tokens_are_rates_and_sums() -> None:
     clock, dispatcher = Clock(), Dispatcher()
     job = Reporter("quiet", io.StringIO(), clock).job("j", 10, traffic=dispatcher)
     clock.now += 4
-    dispatcher.counts = NoTraffic(calls=50, hits=7, tokens=12_345)
+    dispatcher.counts = Spent(calls=50, hits=7, prompt_tokens=12_345)
     assert "12.5 calls/s, 12.3k tokens, 7 replayed" in job.status()
+
+
+def test_tokens_that_the_backbone_did_not_count_are_not_passed_over() -> None:
+    assert Spent(calls=3, prompt_tokens=1000, calls_without_usage=1).tokens == "1.0k+"
+    assert Spent(calls=3, calls_without_usage=3).tokens == "unknown"
+    assert Spent().tokens == "0"
 
 
 def test_a_log_gets_a_line_at_most_every_ten_seconds_for_each_job() -> None:
