@@ -51,7 +51,8 @@ def read_ratings(text: str, others: Sequence[str]) -> Ratings | Unparsed:
     by_number = {number: value for key, value in found.items() if (number := _number(key)) is not None}
     ratings: Ratings = {}
     for seat in others:
-        given = by_number.get(_number(seat))
+        number = _number(seat)
+        given = None if number is None else by_number.get(number)
         if not isinstance(given, Mapping):
             return Unparsed(f"the ballot does not rate {seat}")
         lowered = {str(key).strip().lower(): value for key, value in given.items()}
