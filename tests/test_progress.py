@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mug_eval.progress import Spent, Reporter, ScoreRow, amount, closing_line, duration, open_reporter, score_table
+from mug_eval.progress import Reporter, ScoreRow, Spent, amount, closing_line, duration, open_reporter, score_table
 
 
 @dataclass
