@@ -113,8 +113,8 @@ class _Flight:
 class Dispatcher:
     """Puts calls to one backbone.
 
-    Each call is a task of its own: a game that is cancelled while its request is out loses nothing, since the reply is recorded when
-    it comes. A call for which nobody waits any more is dropped only while it is not out.
+    Each call is a task of its own: a game that is cancelled while its request is out loses nothing, the reply is recorded when it
+    comes. A call for which nobody waits any more is dropped only while it is not out.
     """
 
     def __init__(self, model: ChatModel, journal: Journal, policy: DispatchPolicy) -> None:

@@ -16,7 +16,8 @@ from mug_eval.errors import UserError
 class GamesFile:
     """``games.jsonl`` open for appending. In memory it holds where each question's line begins, nothing of the games.
 
-    Opening it drops a last line without its newline, which a kill has torn: that question is owed again, and replays from the journal.
+    Opening it drops a last line without its newline, which a kill has torn: that question is owed again and replays from the
+    journal.
 
     Raises:
         UserError: a whole line is not a game's record, or two are of the same question.

@@ -20,7 +20,8 @@ def _say(line: str) -> None:
 def work_dir_lock(work_dir: Path, wait: bool, say: Callable[[str], None] = _say) -> Iterator[None]:
     """Hold a work-dir; made if it is not there.
 
-    The lock is the system's (``flock`` on ``.lock``, the holder's process number inside) and goes with its process, however that ends.
+    The lock is the system's (``flock`` on ``.lock``, the holder's process number inside): it goes with its process, however that
+    ends.
 
     Args:
         work_dir: where journal and results are.

@@ -173,19 +173,18 @@ class _Play:
     async def on(self) -> None:
         """A player: takes the next question until there is none."""
         for index in self.todo:
+            outcome: dict[str, Any] | Owed
             try:
                 outcome = await self._play(index)
-            except QuestionError as error:
-                outcome = self._owe(index, error)
             except Exception as error:
                 cause = _cause(error)
-                if isinstance(cause, BackboneError) and not isinstance(cause, MisconfiguredError):
-                    outcome = self._owe(index, cause)
-                elif isinstance(cause, RunStopped | MisconfiguredError):
-                    raise cause from error
-                else:
+                gravity = _gravity(cause)
+                if gravity == _BUG:
                     error.add_note(f"while playing question {index} of {self.source.name} with {self.setting.method.name}")
                     raise
+                if gravity > _OWED:
+                    raise cause from error
+                self.owed[index] = outcome = Owed(index, _one_line(cause))
             self.on_done(outcome)
 
     async def _play(self, index: str) -> dict[str, Any]:
@@ -193,10 +192,6 @@ class _Play:
         record = await play_question(question, self.setting, self.dispatcher, self.source.prediction)
         self.games.append(record)
         return record
-
-    def _owe(self, index: str, error: Exception) -> Owed:
-        self.owed[index] = Owed(index, _one_line(error))
-        return self.owed[index]
 
 
 async def _until_done_or_error(tasks: Sequence[asyncio.Task[None]]) -> None:
@@ -211,15 +206,26 @@ async def _until_done_or_error(tasks: Sequence[asyncio.Task[None]]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
     errors = [error for task in tasks if task in done and (error := task.exception()) is not None]
     if errors:
-        raise next((error for error in errors if not isinstance(error, RunStopped | MisconfiguredError)), errors[0])
+        raise max(errors, key=_gravity)
 
 
 def _cause(error: Exception) -> Exception:
     """The error that decides what happens: of a group (from a method's ``TaskGroup``) the gravest."""
     if not isinstance(error, ExceptionGroup):
         return error
-    causes = [_cause(inner) for inner in error.exceptions]
-    return min(causes, key=lambda cause: (isinstance(cause, BackboneError | RunStopped), not isinstance(cause, MisconfiguredError)))
+    return max((_cause(inner) for inner in error.exceptions), key=_gravity)
+
+
+_OWED, _STOPPED, _WRONG, _BUG = range(4)
+
+
+def _gravity(error: BaseException) -> int:
+    """A question owed is less than a run that stops, which is less than a command that is wrong, which is less than a bug."""
+    if isinstance(error, MisconfiguredError):
+        return _WRONG
+    if isinstance(error, RunStopped):
+        return _STOPPED
+    return _OWED if isinstance(error, BackboneError | QuestionError) else _BUG
 
 
 def _one_line(error: Exception) -> str:
