@@ -1,0 +1,63 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from mug_eval.errors import RunStopped
+
+
+@contextlib.contextmanager
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that takes its name only when the block ends well.
+
+    It is written beside its place, flushed to the disk (fsync) and renamed, so that a reader or a kill sees the old file or the new
+    one, never a half. The folder's own entry is flushed too, where the system can. The name beside its place is always the same, so
+    that kills leave at most one behind; hence one writer at a time (``engine.lock``).
+
+    Raises:
+        RunStopped: the disk is full or cannot be written; the old file stays as it was.
+    """
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        try:
+            with partial.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+        _flush_folder(path.parent)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def atomic_write(path: Path, content: bytes | str) -> None:
+    """Write a whole file at once, text as UTF-8; see :func:`atomic_file`.
+
+    Raises:
+        RunStopped: the disk is full or cannot be written; the old file stays as it was.
+    """
+    with atomic_file(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def cannot_write(path: Path, error: OSError) -> RunStopped:
+    """The one line for a disk that takes no more."""
+    reason = error.strerror or str(error) or type(error).__name__
+    return RunStopped(f"cannot write {path}: {reason}; make room (or mend the folder) and give the same command again")
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make a rename outlast a power cut; some file systems do not let a folder be flushed, and lose nothing but that."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
