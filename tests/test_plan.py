@@ -85,7 +85,18 @@ def test_any_model_is_played_by_kind_and_name() -> None:
 
 def test_every_method_is_played_by_every_backbone() -> None:
     jobs = plan(
-        *("--method", "direct", "sc3", "--backbone", "openai:a/b", "openai:c", "--base-url", "http://127.0.0.1:1/v1", "--data", "POPE")
+        *(
+            "--method",
+            "direct",
+            "sc3",
+            "--backbone",
+            "openai:a/b",
+            "openai:c",
+            "--base-url",
+            "http://127.0.0.1:1/v1",
+            "--data",
+            "POPE",
+        )
     ).jobs
     assert [job.model for job in jobs] == ["direct-a-b", "direct-c", "sc3-a-b", "sc3-c"]
 
@@ -221,7 +232,18 @@ def test_how_it_runs_is_taken_over(tmp_path: Path) -> None:
     made = plan(
         *("--model", "mug-qwen", "--data", "POPE", "--work-dir", str(tmp_path), "--concurrency", "3", "--call-budget", "7"),
         *("--token-budget", "9", "--timeout", "1.5", "--retries", "0", "--allow-missing", "--quiet", "--wait", "--dry-run"),
-        *("--seed", "5", "--limit", "2", "--judge", "gpt-4o-mini", "--counterfactuals", str(tmp_path), "--counterfactual-match", "image"),
+        *(
+            "--seed",
+            "5",
+            "--limit",
+            "2",
+            "--judge",
+            "gpt-4o-mini",
+            "--counterfactuals",
+            str(tmp_path),
+            "--counterfactual-match",
+            "image",
+        ),
     )
     (only,) = made.jobs
     assert made == Plan((only,), tmp_path, 3, 7, 9, 1.5, 0, True, True, True, True)

@@ -76,3 +76,23 @@ _EXAMPLES = {
         "example", "0", ("?",), AnswerFormat("choice", tuple((letter, letter) for letter in "ABCD")), Altered(("?",))
     ),
 }
+
+
+def _backbones(width: int) -> list[str]:
+    return [str(load_catalogue())]
+
+
+def _benchmark(name: str, width: int) -> list[str]:
+    task = load_task(name)
+    kinds = {"yes_no": "yes/no", "choice": "multiple choice"}[task.answers] + (" and open" if task.open_without_options else "")
+    played = f"{task.rows:,} rows" + (f", those with {task.split[0]}={task.split[1]} are played and reported" if task.split else "")
+    numbers = [name for name, _ in (*task.scores.numbers, *task.scores.means)]
+    return [
+        *_item(name, task.summary, width),
+        *_item("", f"{played}; answers: {kinds}; headline numbers: {', '.join(numbers)}", width),
+        *_item("", f"needs: the published set {task.upstream}, which VLMEvalKit downloads, or --data-file {name}=TSV", width),
+    ]
+
+
+def _with_paper() -> list[str]:
+    return [name for name, entry in load_catalogue().items() if entry.paper is not None]
