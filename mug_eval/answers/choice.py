@@ -9,12 +9,13 @@ from functools import lru_cache
 
 from mug_eval.answers.replies import plain
 from mug_eval.answers.statements import Statement, not_mine, statements
+from mug_eval.answers.yes_no import parse_yes_no
 from mug_eval.question import Answer, AnswerFormat, Unparsed
 
 _LETTER, _TEXT = 0xE100, 0xE200  # an option named by letter, or by text, is one private-use character while clauses are weighed
 _NAMED = "[\ue100-\ue2ff]"
 
-_JUNK = " \t\"'([{<>$:.,;*-–—|~=\\"
+_JUNK = re.compile(r"(?:[\s\"'(\[{<>:,;*|~=\\]|[-–—.](?![\d.]))*")  # not the sign or the point of a number
 _LEAD_IN = re.compile(
     r"(?:(?:either|both|possibly|probably|likely|most likely|maybe|perhaps|clearly|definitely|indeed|simply|still|therefore|thus|that|"
     r"option|choice|letter|answer|candidate|it is|it's|is|would be|must be|the|none other than)(?!\w)[\s:]*)+",
@@ -27,7 +28,7 @@ _NEXT_LETTER = re.compile(
 )
 _NOT = re.compile(r"(?:definitely |clearly |certainly |probably |likely |surely )?(?:not|neither|never|none|no)\b", re.IGNORECASE)
 _AFTER_WORD_LETTER = re.compile(
-    r"\s?(?:$|[^\w\s]|(?:because|since|as|is|was|and|or|given|due|for|with|based|from|by|in|according)\b)"
+    r"\s?(?:$|[^\w\s\ue100-\ue2ff]|(?:because|since|as|is|was|and|or|given|due|for|with|based|from|by|in|according)\b)"
 )
 
 _DENIED_AFTER = re.compile(
@@ -48,6 +49,7 @@ _DENIED_BEFORE = re.compile(
     r"(?:rul\w+|cross\w*) out|reject\w*|discard\w*|dismiss\w*|(?:wrong|incorrect|false)\s(?:[\w'-]+\s){0,2}?(?:is|are|:))\b|n't\b",
     re.IGNORECASE,
 )
+_CONTRAST = re.compile(r"\b(?:unlike|instead of|rather than|contrary to|in contrast to)\b", re.IGNORECASE)
 _CHOSEN_BEFORE = re.compile(
     r"\b(?:choose|chose|pick|picked|select|selected|selecting|choosing|vote for|votes? (?:is|goes) (?:for|to)|voting for|go with|going with|"
     r"opt for|settle on|stick with|stand by|stay with|answer(?:ed)?(?: with)?|conclude(?: that)?(?: it is| it's)?|switch to|change (?:my answer )?to|"
@@ -61,7 +63,7 @@ _CONCLUDES = re.compile(
 )
 _CLAUSE = re.compile(
     rf"(?P<mark>[.;:!?]+(?=\s|$|{_NAMED})|\n|,(?!\s?(?:and\s|or\s|nor\s)?(?:option\s|the\s|an?\s)?[(\[]?{_NAMED})|"
-    r"(?:^|(?<=\s))(?:but|so|therefore|thus|hence|because|since|although|though|while|whereas|however|which|then|instead(?!\sof))(?=[\s,]))",
+    r"(?:^|(?<=\s))(?:but|so(?!\s(?:is|are|do|does|was|were|that|far|much|many)\b)|therefore|thus|hence|because|since|although|though|while|whereas|however|which|then|instead(?!\sof))(?=[\s,]))",
     re.IGNORECASE,
 )
 _GROUP = re.compile(
@@ -91,12 +93,15 @@ def parse_choice(text: str, answer_format: AnswerFormat) -> Answer | Unparsed:
     text = text.replace("$", "")
     concluded: Answer | Unparsed | None = None
     end = 0
-    for statement in _ordered(text, options):
-        reading = _read(statement, options)
-        if reading is not None:
-            concluded, end = reading, statement.end
+    for statement in reversed(_ordered(text, options)):
+        concluded = _read(statement, options)
+        if concluded is not None:
+            end = statement.end
+            if not statement.enclosed:  # what follows the sentence may take it back
+                end += len(_first_sentence(statement.value)) - len(statement.value)
+            break
     if concluded is None:
-        return _weighed(text, options)
+        return _weighed(text, options) if set(options.by_text) != {"yes", "no"} else _worded(text, options)
     later = _weigh(text[end:], options).chosen
     if isinstance(concluded, Answer) and later and set(later) != {concluded.value}:
         return Unparsed(f"answers {concluded.value}, then speaks for {' and '.join(dict.fromkeys(later))}")
@@ -170,12 +175,12 @@ def _line_end(text: str, at: int) -> int:
 
 def _read(statement: Statement, options: _Options) -> Answer | Unparsed | None:
     """What a statement concludes; None if it is no conclusion (a denial, or a sentence that goes on otherwise)."""
-    value = statement.value.strip(_JUNK + ")]}")
-    whole = _normal(value)
-    if whole in options.by_text and not (len(value) == 1 and value.upper() in options.letters):
+    value = _trimmed(statement.value)
+    bare = value.strip(" .,;:!?)]}>\"'*")
+    whole = _normal(bare)
+    if whole in options.by_text and not (len(bare) == 1 and bare.upper() in options.letters):
         return Answer(options.by_text[whole])
-    value = statement.value.lstrip(_JUNK)
-    value = value[_end(_LEAD_IN.match(value)) :].lstrip(_JUNK)
+    value = _trimmed(value[_end(_LEAD_IN.match(value)) :])
     if _NOT.match(value) and _normal(value) not in options.by_text:
         chosen = _weigh(value, options)
         named = set(chosen.chosen or chosen.named) - set(chosen.denied)
@@ -228,6 +233,10 @@ def _read_letter(value: str, first: re.Match[str], options: _Options) -> Answer 
     return Answer(letter)
 
 
+def _trimmed(value: str) -> str:
+    return value[_end(_JUNK.match(value)) :]
+
+
 def _end(match: re.Match[str] | None) -> int:
     return 0 if match is None else match.end()
 
@@ -249,6 +258,17 @@ class _Weights:
     named: list[str] = field(default_factory=list)
     denied: list[str] = field(default_factory=list)
     unclear: list[str] = field(default_factory=list)
+
+
+def _worded(text: str, options: _Options) -> Answer | Unparsed:
+    """The option where the options are the words Yes and No."""
+    weighed, said = _weighed(text, options), parse_yes_no(text)
+    if isinstance(said, Unparsed):
+        return weighed
+    letter = options.by_text[said.value.lower()]
+    if isinstance(weighed, Answer) and weighed.value != letter:
+        return Unparsed(f"says {said.value}, and speaks for {weighed.value}")
+    return Answer(letter)
 
 
 def _weighed(text: str, options: _Options) -> Answer | Unparsed:
@@ -290,7 +310,12 @@ def _weigh(text: str, options: _Options) -> _Weights:
             listed = len(set(letters)) > 1 and not re.search(r"\b(?:or|and|nor)\b|[/&]", group[0])
             target = _stance(before, after, bool(mark == "?"), not_mine(clause, group.start()), lead, weights)
             if target is weights.denied and listed:
-                target = weights.unclear
+                if _CONTRAST.search(before) and not _DENIED_AFTER.match(after):  # "unlike A, B fits best"
+                    weights.denied.append(letters[0])
+                    letters = letters[1:]
+                    target = _stance("", after, mark == "?", False, lead, weights)
+                else:
+                    target = weights.unclear
             if target is weights.chosen and len(set(letters)) > 1:
                 target = weights.named
             target.extend(letters)

@@ -27,6 +27,8 @@ def parse_open(text: str) -> Answer | Unparsed:
             if _DECLINED.match(value):
                 return Unparsed(f"declines to answer: {value[:60]!r}")
             return Answer(value)
+    if stated:
+        return Unparsed("names its answer, and gives none")
     lines = [line for line in text.split("\n") if line.strip()]
     if len(lines) != 1 or len(lines[0].split()) > _MOST_WORDS:
         return Unparsed("marks no answer, and is longer than a short line")
@@ -75,7 +77,7 @@ def open_key(value: str) -> str:
 
     Numbers are equal by value: ``1,000`` and ``1000.0``, ``1/2`` and ``0.5``, ``two`` and ``2``. A percentage is not its fraction.
     """
-    words = re.sub(r"\s+", " ", value.casefold()).strip(" .,;:!?\"'$")
+    words = re.sub(r"\s+", " ", value.casefold()).lstrip(" ,;:!?\"'$").rstrip(" .,;:!?\"'$")
     words = re.sub(r"^(?:the|an?)\s(?=\S)", "", words)
     if words in _NUMBER_WORDS:
         return f"#{_NUMBER_WORDS[words]}"

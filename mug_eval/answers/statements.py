@@ -28,6 +28,10 @@ class Statement:
     labelled: bool = True
 
 
+# A reply of nothing but markers must not take time in the square of its length.
+_MOST_STATEMENTS = 60
+_LONGEST_VALUE = 2_000
+
 ANSWER_KEYS = ("final_answer", "finalanswer", "answer", "choice", "option", "selected_option", "prediction", "verdict")
 
 _QUALITY = (
@@ -53,7 +57,7 @@ _QUOTED = re.compile(r"\"((?:[^\"\\\n]|\\.){0,500})\"|'([^'\n]{0,500})'")
 _NOT_MINE = re.compile(
     r"\b(?:if|whether|suppose|supposing|assum\w+|unless|might|could|may|some|someone|others?|agents?|he|she|they|who|claim\w*|says|argu\w+|"
     r"suggest\w*|initial(?:ly)?|previous(?:ly)?|original(?:ly)?|earlier|wrong|incorrect|another|alternative|not|never|cannot|doubt\w*|their|his|her|"
-    r"example|instead of|rather than|unlike|first)\b|n't\b|'s\s?$",
+    r"example|instead of|rather than|unlike|first)\b|n't\b|(?<!\bit)(?<!that)(?<!here)'s\s?$",
     re.IGNORECASE,
 )
 _AGREES = re.compile(r"\b(?:I|we)\b.{0,40}\b(?:agree|concur|support)", re.IGNORECASE)
@@ -67,7 +71,7 @@ def not_mine(text: str, at: int) -> bool:
 
 
 def statements(text: str) -> list[Statement]:
-    """All explicit statements in a plain text, in order.
+    """The explicit statements in a plain text (the last 60), in order.
 
     A JSON object with an answer key is one statement: what its other fields say is not looked at.
     """
@@ -88,10 +92,8 @@ def statements(text: str) -> list[Statement]:
     for match in _SENTENCE.finditer(text):
         if not not_mine(text, match.start()) and not _NOT_MINE.search(match["middle"]):
             found.append(_open_statement(text, match.start(), match.end(), labelled=False))
-    return sorted(
-        (one for one in found if one.end <= hidden[0] or one.start >= hidden[1]),
-        key=lambda one: (one.start, one.end),
-    )
+    found = [one for one in found if one.end <= hidden[0] or one.start >= hidden[1]]
+    return sorted(found, key=lambda one: (one.start, one.end))[-_MOST_STATEMENTS:]
 
 
 def _open_statement(text: str, start: int, at: int, labelled: bool) -> Statement:
@@ -109,6 +111,7 @@ def _open_statement(text: str, start: int, at: int, labelled: bool) -> Statement
     boxed = _ENCLOSED.match(text, at)
     if boxed is not None:
         return Statement(start, boxed.end(), boxed[1].strip(), enclosed=True, labelled=labelled)
+    line_end = min(line_end, at + _LONGEST_VALUE)
     return Statement(start, line_end, text[at:line_end].strip(), enclosed=False, labelled=labelled)
 
 
@@ -120,4 +123,6 @@ def _answer_field(fields: dict[str, Any]) -> str | None:
             return "Yes" if value else "No"
         if isinstance(value, str | int | float):
             return str(value).strip()
+        if isinstance(value, list) and value:
+            return " and ".join(str(one) for one in value)
     return None

@@ -29,7 +29,7 @@ _SENTENCE_START = re.compile(r"(?:^|(?<=[.!?\n])\s?)(?=\S)")
 _CONCLUDING = re.compile(
     rf"\b(?:so|therefore|thus|hence|consequently|in conclusion|overall|i (?:would |will |'d |must )?(?:say|answer|vote|conclude|choose)(?: that)?(?: is| with)?|"
     rf"i'd (?:say|answer|vote)|i'll (?:say|answer|go with)|i (?:would )?go with|i (?:think|believe)(?: that)?(?: it is| it's)?(?: the answer is)?|"
-    rf"(?:statement|claim|description|caption|assertion|that|this|it) (?:is|would be)(?: \w{{1,12}})??)[\s,:]{{0,2}}(?:a )?[\"'(]?(?P<word>{_WORD})(?!\w){_ENDS}",
+    rf"(?:statement|claim|description|caption|assertion|that|this|it) (?:is|would be)(?: (?!not\b)\w{{1,12}})??)[\s,:]{{0,2}}(?:a )?[\"'(]?(?P<word>{_WORD})(?!\w){_ENDS}",
     re.IGNORECASE,
 )
 _NOT_TRUE = re.compile(
@@ -52,14 +52,12 @@ def parse_yes_no(text: str) -> Answer | Unparsed:
     about the image is taken for an answer.
     """
     text = text.replace("$", "")
-    concluded: Answer | Unparsed | None = None
-    for statement in statements(text):
+    for statement in reversed(statements(text)):
         reading = _leading(statement.value)
-        if reading is None and (statement.labelled or statement.enclosed) and statement.value.strip(_JUNK):
-            reading = Unparsed(f"says neither yes nor no as the answer: {statement.value[:60]!r}")
-        concluded = reading or concluded
-    if concluded is not None:
-        return concluded
+        if reading is not None:
+            return reading
+        if (statement.labelled or statement.enclosed) and statement.value.strip(_JUNK):
+            return Unparsed(f"says neither yes nor no as the answer: {statement.value[:60]!r}")
     lines = [line for line in text.split("\n") if line.strip(_JUNK)]
     if lines and len(lines) > 1:
         last = _AT_START.match(lines[-1].strip(_JUNK))
