@@ -132,9 +132,7 @@ class _Evaluation:
 
     def _identity(self, job: Job, benchmark: Benchmark) -> dict[str, Any]:
         folder = self.opened.counterfactuals(job)
-        mine = identity(
-            job, dataset_sha256=benchmark.sha256, counterfactuals_sha256="" if folder is None else folder.sha256
-        )
+        mine = identity(job, dataset_sha256=benchmark.sha256, counterfactuals_sha256="" if folder is None else folder.sha256)
         return {**mine, "methods_sha256": methods_fingerprint()}
 
     def _dispatcher(self, job: Job, journal: Journal) -> tuple[ChatModel, Dispatcher]:
