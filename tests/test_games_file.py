@@ -10,7 +10,7 @@ import pytest
 
 from mug_eval.engine.games import GamesFile
 from mug_eval.engine.lock import work_dir_lock
-from mug_eval.errors import RunStopped, UserError
+from mug_eval.errors import UserError
 
 
 def game(index, prediction="Yes", **more):
@@ -107,7 +107,7 @@ def in_a_small_world(code: str, path: Path) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 
-    prelude = "import sys; from pathlib import Path; from test_games_file import *; path = Path(sys.argv[1])\n"
+    prelude = "import sys; from test_games_file import *; from mug_eval.errors import RunStopped; path = Path(sys.argv[1])\n"
     search = os.pathsep.join([str(Path.cwd()), str(Path(__file__).parent)])
     environment = {**os.environ, "PYTHONPATH": search, "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-c", prelude + code, str(path)]

@@ -24,7 +24,7 @@ LONGEST_BODY: Final = 16 * 2**20
 
 # What a server may be unable to do without the game being another one, and how it may call it when it says so.
 _DROPPABLE: Final[Mapping[str, str]] = {
-    "response_format": r"response_format|json_schema|guided|structured.output",
+    "response_format": r"response_format|json_schema|guided|structured.outputs?",
     "seed": r"seed",
     "top_k": r"top_k",
 }
