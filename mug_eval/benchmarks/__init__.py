@@ -1,1 +1,81 @@
-"""The only door to VLMEvalKit: load, prompt, predictions file, score, register."""
+"""The only door to VLMEvalKit: load, prompt, predictions file, score, register.
+
+Light to import: VLMEvalKit, pandas and torch are loaded when a benchmark is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mug_eval.benchmarks.benchmark import Benchmark, CounterfactualSource, FoundCounterfactual, Scores
+from mug_eval.benchmarks.task import Task, load_task, task_names
+
+if TYPE_CHECKING:
+    from mug_eval.benchmarks.register import Play
+
+__all__ = [
+    "Benchmark",
+    "CounterfactualSource",
+    "FoundCounterfactual",
+    "Scores",
+    "Task",
+    "load_task",
+    "open_benchmark",
+    "register",
+    "task_names",
+]
+
+
+def open_benchmark(
+    task: Task,
+    *,
+    work_dir: Path,
+    data_file: Path | None = None,
+    image_size: tuple[int, int] | None = None,
+    limit: int | None = None,
+    counterfactuals: CounterfactualSource | None = None,
+) -> Benchmark:
+    """Load a benchmark with VLMEvalKit's own class.
+
+    Args:
+        task: which one.
+        work_dir: folder for the copy of a local TSV and for scoring; made if missing.
+        data_file: a TSV in the benchmark's format, or None for the published set (downloaded by VLMEvalKit when it is not there).
+        image_size: (width, height) in pixels to which every picture is resized, or None for its own size.
+        limit: play only so many rows.
+        counterfactuals: where altered pictures come from, or None to play without.
+
+    Raises:
+        UserError: the file is missing, malformed or unsafe, or the published set cannot be downloaded.
+        RunStopped: the disk is full.
+    """
+    from mug_eval.benchmarks.dataset import open_dataset
+
+    return open_dataset(
+        task,
+        work_dir=work_dir,
+        data_file=data_file,
+        image_size=image_size,
+        limit=limit,
+        counterfactuals=counterfactuals,
+    )
+
+
+def register(names: Iterable[str], open_play: Callable[[str], Play]) -> list[str]:
+    """Put protocols into VLMEvalKit's ``supported_VLM``, so that its own ``run.py`` and ``infer_data_job`` play them.
+
+    Args:
+        names: model names, ``<method>-<backbone>``.
+        open_play: name -> the coroutine function that plays one question; called when VLMEvalKit builds the model.
+
+    Returns:
+        The names that were registered.
+
+    Raises:
+        UserError: VLMEvalKit has a model of that name already.
+    """
+    from mug_eval.benchmarks.register import register_models
+
+    return register_models(names, open_play)

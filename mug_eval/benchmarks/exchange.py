@@ -1,0 +1,86 @@
+"""The exchange file: a TSV that VLMEvalKit's scorers read back with every text as it was."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from mug_eval.benchmarks.table import MISSING_WORDS
+from mug_eval.errors import RunStopped
+
+UNPARSED = "Cannot determine the answer"
+"""Read by the scorers as no answer: option Z (without a judge and without their random draw), Unknown for Yes/No."""
+
+_THEIR_OWN = frozenset({"image", "prediction", "gt", "hit", "log", "score", "extracted"})
+_MISSING_FOLDED = frozenset(word.lower() for word in MISSING_WORDS)
+
+
+def open_prediction(text: str) -> str:
+    """An open answer as the scorer should read it.
+
+    It compares in lower case (vlmeval.utils.matching_util: can_infer_text), but takes a capital ``A`` for the option A, into
+    which it puts the right answer: so lower case, or "A dog" is right for "cat".
+    """
+    lower = text.replace("\x00", "").lower()
+    if not lower.strip():
+        return UNPARSED
+    return lower + " " if lower.split()[-1] in _MISSING_FOLDED else lower
+
+
+def exchange_bytes(data: Any, predictions: Mapping[str, str]) -> bytes:
+    """The exchange file of a dataset.
+
+    All columns but the pictures and those that the scorers make themselves. A cell that pandas would take for missing gets a
+    space at its end. Every cell is quoted.
+
+    Args:
+        data: the dataset's DataFrame.
+        predictions: index -> prediction; rows without one are left out.
+    """
+    rows = data[[str(index) in predictions for index in data["index"]]]
+    columns: dict[str, Any] = {}
+    taken = set(_THEIR_OWN)
+    for name in map(str, rows.columns):
+        # The multiple-choice scorer lower-cases all names but option letters: two that then agree would overwrite each other.
+        theirs = name if len(name) == 1 and name.isupper() else name.lower()
+        if theirs not in taken:
+            taken.add(theirs)
+            columns[name] = [_cell(cell) for cell in rows[name]]
+    columns["prediction"] = [_cell(predictions[str(index)]) for index in rows["index"]]
+    text: str = pd.DataFrame(columns).to_csv(sep="\t", index=False, quoting=1, lineterminator="\n")
+    return text.encode("utf-8", errors="replace")
+
+
+def _cell(cell: Any) -> Any:
+    """A cell that is still there after pandas read it."""
+    if not isinstance(cell, str):
+        return cell
+    return cell + " " if cell in MISSING_WORDS else cell.replace("\x00", "")
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all.
+
+    Raises:
+        RunStopped: the disk is full, or the folder cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise RunStopped(f"cannot write {path}: {error.strerror or error}") from error

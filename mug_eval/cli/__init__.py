@@ -1,0 +1,97 @@
+"""The command line: what the user typed -> a plan, one game as text, or what there is.
+
+Nothing heavy is imported before it is needed, so that ``--help`` and ``list`` answer at once.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from mug_eval import __version__
+from mug_eval.errors import RunStopped, UserError
+from mug_eval.names import unknown
+
+_OVERVIEW = """\
+usage: mug-eval COMMAND ...
+
+Evaluate multi-agent protocols on vision-language benchmarks.
+
+commands:
+  run    play models on benchmarks and score them (the same as python run_eval.py)
+  show   print one whole game as text
+  list   methods, backbones, benchmarks and presets, and what each needs
+
+mug-eval COMMAND --help says more; mug-eval --version prints the version.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: the arguments without the program's name; those of the process if None.
+
+    Returns:
+        The exit code: 0 complete, 2 the user's mistake, 3 questions are owed, 130 interrupted.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a game in any language must print on any terminal
+    return guarded(lambda: _command(arguments))
+
+
+def _command(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(_OVERVIEW, end="", file=sys.stdout if arguments else sys.stderr)
+        return 0 if arguments else 2
+    command, rest = arguments[0], arguments[1:]
+    if command == "--version":
+        print(f"mug-eval {__version__}")
+        return 0
+    if command == "run":
+        from mug_eval.cli import run
+
+        return run.command(rest)
+    if command == "show":
+        from mug_eval.cli import show
+
+        return show.command(rest)
+    if command in ("list", "--list"):
+        from mug_eval.cli import listing
+
+        return listing.command(rest)
+    if command.startswith("-"):
+        raise UserError(f"name a command before {command}, e.g. mug-eval run {command} ... (run, show or list)")
+    raise UserError(unknown("command", command, ("run", "show", "list")))
+
+
+def guarded(action: Callable[[], int]) -> int:
+    """Run the action and turn the ways it may end into one line on stderr and an exit code; a bug keeps its traceback."""
+    try:
+        code = action()
+        sys.stdout.flush()
+        return code
+    except SystemExit as stop:  # argparse after --help
+        return stop.code if isinstance(stop.code, int) else 0
+    except UserError as error:
+        return _say(f"error: {error}", 2)
+    except RunStopped as error:
+        more = "" if "same command" in str(error) else "; what is done is kept, the same command continues"
+        return _say(f"stopped: {error}{more}", 3)
+    except KeyboardInterrupt:
+        return _say("interrupted: what is done is kept, the same command continues", 130)
+    except BrokenPipeError:
+        # The reader went away (mug-eval list | head). Python would complain once more when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+
+
+def _say(text: str, code: int) -> int:
+    from mug_eval.show import printable  # a server's words may be in the message
+
+    print(f"mug-eval: {printable(' '.join(text.split()))}", file=sys.stderr)
+    return code

@@ -1,0 +1,98 @@
+"""``mug-eval list``: methods, backbones, benchmarks and presets, and what each needs."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+
+from mug_eval.backbones.catalogue import load_catalogue
+from mug_eval.benchmarks import load_task, task_names
+from mug_eval.cli.arguments import Parser
+from mug_eval.configuration import field_notes
+from mug_eval.methods import Method, methods
+from mug_eval.question import Altered, AnswerFormat, Question
+
+
+def command(argv: Sequence[str]) -> int:
+    """Print what there is."""
+    Parser("mug-eval list", "List methods, backbones, benchmarks and presets, and what each needs.").read(argv)
+    width = min(shutil.get_terminal_size((100, 24)).columns, 120)
+    sys.stdout.write(listing(width))
+    return 0
+
+
+def listing(width: int = 100) -> str:
+    """Everything that can be named on the command line."""
+    lines = ["Methods (--model <method>-<backbone>, or --method; settings with --set <method>.<field>=<value>)"]
+    for method in methods().values():
+        lines += _method(method, width)
+    lines += ["", "Backbones (--model <method>-<backbone>; any other model: --method <method> --backbone KIND:NAME)"]
+    lines += _backbones(width)
+    lines += ["", "Benchmarks (--data; a local file in the same format: --data-file NAME=TSV)"]
+    for name in task_names():
+        lines += _benchmark(name, width)
+    lines += [
+        "",
+        "Presets (--preset)",
+        *_item("native", "the model's own resolution and decoding defaults, at most 2,048 tokens a reply (default)", width),
+        *_item("paper", f"the paper's decoding and resolution: {', '.join(_with_paper()) or 'no backbone has them'}", width),
+        "",
+        "Settings of every run (--set)",
+        *_item("sampling", "temperature, top_p, top_k, max_tokens", width),
+        *_item("image", "size=224x224 (every picture is resized to it), or native", width),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _item(name: str, text: str, width: int, indent: int = 2, column: int = 18) -> list[str]:
+    """A name and its words, hanging."""
+    lead = " " * indent + name.ljust(column - indent) + ("" if len(name) < column - indent else " ")
+    return textwrap.wrap(
+        text, max(width, 50), initial_indent=lead, subsequent_indent=" " * column, break_long_words=False, break_on_hyphens=False
+    ) or [lead.rstrip()]
+
+
+def _method(method: Method, width: int) -> list[str]:
+    lines = _item(method.name, method.summary, width)
+    config = method.config()
+    counts = []
+    for label, question in _EXAMPLES.items():
+        calls = method.calls(question, config)
+        counts.append((label, f"{calls.least}" if calls.least == calls.most else f"{calls.least} to {calls.most}"))
+    said = counts[0][1] if len({count for _, count in counts}) == 1 else ", ".join(f"{count} ({label})" for label, count in counts)
+    needs = "; uses counterfactual pictures" if method.uses_counterfactual else ""
+    lines += _item("", f"calls a question: {said}{needs}", width)
+    fields = [f"{note.name}={note.default} ({note.takes})" for note in field_notes(method.config)]
+    if fields:
+        lines += _item("", "settings: " + ", ".join(fields), width)
+    return lines
+
+
+_EXAMPLES = {
+    "yes/no": Question("example", "0", ("?",), AnswerFormat("yes_no"), Altered(("?",))),
+    "4 options": Question(
+        "example", "0", ("?",), AnswerFormat("choice", tuple((letter, letter) for letter in "ABCD")), Altered(("?",))
+    ),
+}
+
+
+def _backbones(width: int) -> list[str]:
+    return [str(load_catalogue())]
+
+
+def _benchmark(name: str, width: int) -> list[str]:
+    task = load_task(name)
+    kinds = {"yes_no": "yes/no", "choice": "multiple choice"}[task.answers] + (" and open" if task.open_without_options else "")
+    played = f"{task.rows:,} rows" + (f", those with {task.split[0]}={task.split[1]} are played and reported" if task.split else "")
+    numbers = [name for name, _ in (*task.scores.numbers, *task.scores.means)]
+    return [
+        *_item(name, task.summary, width),
+        *_item("", f"{played}; answers: {kinds}; headline numbers: {', '.join(numbers)}", width),
+        *_item("", f"needs: the published set {task.upstream}, which VLMEvalKit downloads, or --data-file {name}=TSV", width),
+    ]
+
+
+def _with_paper() -> list[str]:
+    return [name for name, entry in load_catalogue().items() if entry.paper is not None]

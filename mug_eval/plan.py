@@ -1,0 +1,382 @@
+"""What a run will do: which models on which benchmarks with which settings, all names resolved and all mistakes found."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from mug_eval.backbones.catalogue import BackboneSpec, load_catalogue, parse_backbone
+from mug_eval.benchmarks import task_names
+from mug_eval.chat import Sampling
+from mug_eval.configuration import as_json, load_config, merge, parse_set, resolve
+from mug_eval.errors import UserError
+from mug_eval.methods import Method, methods
+from mug_eval.names import nearest, unknown
+
+Match = Literal["question", "image"]
+
+_CHAINS_IN_NAME = re.compile(r"sc([0-9]+)")
+_RUN_SETTINGS = ("sampling", "image")
+_LONGEST_NAME = 120
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSettings:
+    """How pictures are put to the model.
+
+    Attributes:
+        size: (width, height) in pixels to which every picture is resized, or None for its own size.
+    """
+
+    size: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.size is not None and not all(1 <= side <= 10_000 for side in self.size):
+            raise ValueError("size must lie in 1..10000 pixels")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One model on one benchmark: everything that its results depend on.
+
+    Attributes:
+        model: ``mug-qwen``; also the name of the results' folder.
+        method: the protocol.
+        config: the protocol's settings, an instance of ``method.config``.
+        backbone: the model that plays.
+        preset: ``native`` or ``paper``.
+        sampling: the decoding settings of every call.
+        image_size: (width, height) in pixels to which pictures are resized; None leaves them.
+        seed: of every draw.
+        benchmark: ``POPE``.
+        data_file: a local TSV instead of the published one.
+        counterfactuals: the folder of the pictures I-.
+        match: whether a counterfactual must be made for the question, or may be any of its picture.
+        limit: play only that many questions.
+        judge: what the scorer uses to read predictions.
+    """
+
+    model: str
+    method: Method
+    config: Any
+    backbone: BackboneSpec
+    preset: str
+    sampling: Sampling
+    image_size: tuple[int, int] | None
+    seed: int
+    benchmark: str
+    data_file: Path | None = None
+    counterfactuals: Path | None = None
+    match: Match = "question"
+    limit: int | None = None
+    judge: str = "exact_matching"
+
+    @property
+    def title(self) -> str:
+        """``mug-qwen on POPE``."""
+        return f"{self.model} on {self.benchmark}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A whole run.
+
+    Attributes:
+        jobs: models x benchmarks, in the order given.
+        work_dir: folder of the journal and of all results.
+        concurrency: most calls in flight.
+        call_budget: most requests of this run; None: no limit.
+        token_budget: most prompt and completion tokens of this run; None: no limit.
+        timeout: seconds that one call may take.
+        retries: further tries of a call that failed.
+        allow_missing: score even if questions are owed.
+        quiet: closing lines only.
+        wait: wait for another run on the same work_dir instead of refusing.
+        dry_run: count and estimate, ask nothing.
+    """
+
+    jobs: tuple[Job, ...]
+    work_dir: Path
+    concurrency: int = 8
+    call_budget: int | None = None
+    token_budget: int | None = None
+    timeout: float = 600.0
+    retries: int = 5
+    allow_missing: bool = False
+    quiet: bool = False
+    wait: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Player:
+    """A method and the backbone that plays it, by the name of their folder; ``fixed`` are settings that the name itself gives."""
+
+    name: str
+    method: Method
+    fixed: Mapping[str, Any]
+    backbone: BackboneSpec
+
+
+def make_plan(args: argparse.Namespace) -> Plan:
+    """Resolve what the user typed (``cli.run`` defines the options).
+
+    Raises:
+        UserError: an unknown name, a setting that does not fit, a missing file.
+    """
+    players = _players(args)
+    data_files = _benchmarks(args)
+    settings = merge(load_config(args.config) if args.config else {}, parse_set(args.set or []))
+    _check_namespaces(settings, players)
+    if args.counterfactuals is not None and not args.counterfactuals.is_dir():
+        raise UserError(f"--counterfactuals {args.counterfactuals}: no such folder")
+    jobs = []
+    for player in players:
+        config = _method_config(player, settings)
+        sampling, image = _decoding(player.backbone, args.preset, settings)
+        jobs += [
+            Job(
+                model=player.name,
+                method=player.method,
+                config=config,
+                backbone=player.backbone,
+                preset=args.preset,
+                sampling=sampling,
+                image_size=image.size,
+                seed=args.seed,
+                benchmark=benchmark,
+                data_file=data_file,
+                counterfactuals=args.counterfactuals,
+                match=args.counterfactual_match,
+                limit=args.limit,
+                judge=args.judge,
+            )
+            for benchmark, data_file in data_files.items()
+        ]
+    return Plan(
+        jobs=tuple(jobs),
+        work_dir=args.work_dir,
+        concurrency=args.concurrency,
+        call_budget=args.call_budget,
+        token_budget=args.token_budget,
+        timeout=args.timeout,
+        retries=args.retries,
+        allow_missing=args.allow_missing,
+        quiet=args.quiet,
+        wait=args.wait,
+        dry_run=args.dry_run,
+    )
+
+
+def find_method(name: str) -> tuple[Method, dict[str, Any]]:
+    """The method of that name and the settings that the name gives: ``sc12`` is self-consistency with ``k=12``.
+
+    Raises:
+        UserError: no such method; says the nearest.
+    """
+    chains = _CHAINS_IN_NAME.fullmatch(name)
+    found = methods().get("sc" if chains else name)
+    if found is None:
+        raise UserError(unknown("method", name, methods()))
+    return found, {"k": int(chains[1])} if chains else {}
+
+
+def split_model(name: str) -> tuple[str, str]:
+    """``mad-vote-gpt-4o-mini`` -> (``mad-vote``, ``gpt-4o-mini``); of several methods that fit, the longest.
+
+    Raises:
+        UserError: the name begins with no method, or what follows is no backbone; says the nearest.
+    """
+    catalogue = load_catalogue()
+    starts = [method for method in methods() if name.startswith(f"{method}-")]
+    chains = re.match(rf"({_CHAINS_IN_NAME.pattern})-", name)
+    if chains:
+        starts.append(chains[1])
+    if not starts:
+        whole = [f"{method}-{backbone}" for method in methods() for backbone in catalogue]
+        close = nearest(name, whole)
+        hint = f"did you mean {' or '.join(close)}? " if close else ""
+        raise UserError(
+            f"unknown model {name!r}: {hint}a model is <method>-<backbone> "
+            f"(methods: {', '.join(methods())}; backbones: {', '.join(catalogue)})"
+        )
+    method = max(starts, key=len)
+    backbone = name[len(method) + 1 :]
+    if backbone not in catalogue:
+        raise UserError(
+            f"model {name!r}: {unknown('backbone', backbone, catalogue)}; "
+            f"for any other model use --method {method} --backbone KIND:NAME"
+        )
+    return method, backbone
+
+
+def safe_name(name: str) -> str:
+    """The name as one folder name on any file system: letters, digits, ``.``, ``_`` and ``-``; a long one ends in its hash."""
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "model"
+    if len(safe) <= _LONGEST_NAME:
+        return safe
+    return f"{safe[: _LONGEST_NAME - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _players(args: argparse.Namespace) -> list[Player]:
+    """Every ``--model``, then every ``--method`` with every ``--backbone``."""
+    if not args.model and not args.method:
+        raise UserError("say what to play: --model <method>-<backbone>, or --method NAME --backbone KIND:NAME (see --list)")
+    if bool(args.method) != bool(args.backbone):
+        missing = "--backbone KIND:NAME" if args.method else "--method NAME"
+        raise UserError(f"--method and --backbone go together: add {missing}")
+    pairs = [split_model(name) for name in args.model or []]
+    named = [(method, parse_backbone(backbone)) for method, backbone in pairs]
+    named += [(method, parse_backbone(backbone)) for method in args.method or [] for backbone in args.backbone or []]
+    players: dict[str, Player] = {}
+    for method_name, spec in named:
+        method, fixed = find_method(method_name)
+        spec = replace(spec, base_url=args.base_url) if args.base_url else spec
+        name = f"{method_name}-{safe_name(spec.name)}"
+        if name in players:
+            raise UserError(f"the model {name} is given twice, and both would write to one folder; keep one")
+        players[name] = Player(name, method, fixed, spec)
+    return list(players.values())
+
+
+def _benchmarks(args: argparse.Namespace) -> dict[str, Path | None]:
+    """Benchmark -> its local file, if any."""
+    if not args.data:
+        raise UserError(f"say which benchmarks: --data NAME... (there are: {', '.join(task_names())})")
+    found: dict[str, Path | None] = {}
+    for name in args.data:
+        if name not in task_names():
+            raise UserError(unknown("benchmark", name, task_names()))
+        if name in found:
+            raise UserError(f"--data names {name} twice; keep one")
+        found[name] = None
+    for item in args.data_file or []:
+        name, equals, path = item.partition("=")
+        if not equals or not path:
+            raise UserError(f"--data-file {item!r}: write NAME=TSV, e.g. --data-file POPE=my_pope.tsv")
+        if name not in found:
+            raise UserError(f"--data-file {name}: {name!r} is not in --data ({', '.join(found)})")
+        if found[name] is not None:
+            raise UserError(f"--data-file gives {name} twice; keep one")
+        file = Path(path).expanduser()
+        if not file.is_file():
+            raise UserError(f"--data-file {name}={path}: {'not a file' if file.exists() else 'no such file'}")
+        found[name] = file
+    return found
+
+
+def _check_namespaces(settings: Mapping[str, Any], players: Sequence[Player]) -> None:
+    """Every setting must be for something that this run uses: one that has no effect is a mistake."""
+    played = dict.fromkeys(player.method.name for player in players)
+    allowed = (*played, *_RUN_SETTINGS)
+    for namespace, values in settings.items():
+        if namespace not in allowed:
+            if _CHAINS_IN_NAME.fullmatch(namespace):
+                raise UserError(f"settings of self-consistency are named sc.FIELD, not {namespace}.FIELD")
+            if namespace in methods():
+                raise UserError(f"{namespace} is set but not played here (played: {', '.join(played)})")
+            raise UserError(unknown("settings", namespace, allowed))
+        if not isinstance(values, Mapping):
+            raise UserError(f"{namespace}={values!r}: name the field as well, e.g. --set {namespace}.FIELD=VALUE")
+
+
+def _method_config(player: Player, settings: Mapping[str, Any]) -> Any:
+    given = settings.get(player.method.name, {})
+    for field, value in player.fixed.items():
+        if field in given:
+            raise UserError(f"{player.name} already says {field}={value}: leave out {player.method.name}.{field}")
+    return resolve(player.method.config, {**player.fixed, **given}, where=player.method.name)
+
+
+def _decoding(backbone: BackboneSpec, preset: str, settings: Mapping[str, Any]) -> tuple[Sampling, ImageSettings]:
+    """The preset's decoding and resolution with the user's own settings over it."""
+    sampling: dict[str, Any] = {}
+    image: dict[str, Any] = {}
+    if preset == "paper":
+        if backbone.paper is None:
+            raise UserError(
+                f"the paper says nothing of {backbone.name}: no --preset paper for it; use --preset native and set "
+                "sampling.temperature, sampling.top_p, sampling.top_k, sampling.max_tokens and image.size with --set"
+            )
+        sampling, image = {**as_json(backbone.paper.sampling)}, {"size": list(backbone.paper.size)}
+    mine = settings.get("sampling", {})
+    if "seed" in mine:
+        raise UserError("sampling.seed is drawn from the run's seed for each call: use --seed")
+    sampling = {name: value for name, value in merge(sampling, mine).items() if name != "seed"}
+    image = merge(image, settings.get("image", {}))
+    if isinstance(image.get("size"), str):
+        image["size"] = _size(image["size"])
+    decoding = resolve(Sampling, sampling, where="sampling")
+    _check_sampling(decoding)
+    return decoding, resolve(ImageSettings, image, where="image")
+
+
+def _size(text: str) -> list[int] | None:
+    """``224x224`` or ``native``."""
+    if text == "native":
+        return None
+    sides = re.fullmatch(r"([0-9]{1,5})x([0-9]{1,5})", text)
+    if not sides:
+        raise UserError(f"image.size={text}: write WIDTHxHEIGHT in pixels, e.g. 224x224, or native")
+    return [int(sides[1]), int(sides[2])]
+
+
+def _check_sampling(sampling: Sampling) -> None:
+    if sampling.temperature is not None and not 0 <= sampling.temperature <= 2:
+        raise UserError(f"sampling.temperature={sampling.temperature:g} must lie in 0..2")
+    if sampling.top_p is not None and not 0 < sampling.top_p <= 1:
+        raise UserError(f"sampling.top_p={sampling.top_p:g} must lie in (0, 1]")
+    if sampling.top_k is not None and sampling.top_k < 1:
+        raise UserError(f"sampling.top_k={sampling.top_k} must be at least 1; leave it out for no limit")
+    if sampling.max_tokens < 1:
+        raise UserError(f"sampling.max_tokens={sampling.max_tokens} must be at least 1")
+
+
+def identity(job: Job, *, dataset_sha256: str = "", counterfactuals_sha256: str = "") -> dict[str, Any]:
+    """Everything that changes a job's games, as JSON values. A folder begun under another identity must not be continued.
+
+    Left out are the judge and the limit (they change what is scored and how many are played, not a game), and where files lie.
+
+    Args:
+        job: the job.
+        dataset_sha256: of the benchmark's TSV, once it is open.
+        counterfactuals_sha256: of the counterfactual folder's content.
+    """
+    pictures = job.method.uses_counterfactual and job.counterfactuals is not None
+    return {
+        "method": job.method.name,
+        "config": as_json(job.config),
+        "backbone": job.backbone.identity,
+        "preset": job.preset,
+        "sampling": as_json(job.sampling),
+        "image_size": list(job.image_size) if job.image_size else None,
+        "seed": job.seed,
+        "benchmark": job.benchmark,
+        "dataset_sha256": dataset_sha256,
+        "counterfactuals": {"sha256": counterfactuals_sha256, "match": job.match} if pictures else None,
+    }
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What differs between two identities, one line a field: ``config.agents was 3, is 4``."""
+    before, now = _flat(old), _flat(new)
+    return [
+        f"{name} was {before.get(name, 'not there')}, is {now.get(name, 'not there')}"
+        for name in dict.fromkeys((*before, *now))
+        if before.get(name, _flat) != now.get(name, _flat)
+    ]
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value:
+            flat.update(_flat(value, f"{prefix}{name}."))
+        else:
+            flat[prefix + name] = value
+    return flat
