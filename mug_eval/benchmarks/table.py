@@ -18,8 +18,8 @@ REFERENCE_LENGTH = 64
 """An image cell of so many characters or fewer points at another row (vlmeval.dataset.image_base)."""
 
 MISSING_WORDS = frozenset(
-    ["#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>"]
-    + ["N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
+    {"#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"}
+    | {"<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
 )
 """Cells that pandas.read_csv takes for missing values, which in an option or an answer are words."""
 
@@ -60,7 +60,7 @@ def check_table(path: Path, frame: Any, task: Task) -> list[str]:
     for column in task.labels:
         empty = _places(kept, pd.isna(kept[column]))
         # A label that is a word for "missing" is a label all the same.
-        literal = _literals(path, [column])[column] if empty else None
+        literal: Any = _literals(path, [column])[column] if empty else None
         for row, index in empty:
             if not str(literal.iloc[row - 1]).strip():
                 raise UserError(f"{named}: row {row} (index {index}): column {column} is empty")
@@ -182,9 +182,16 @@ def restore_words(path: Path, data: Any, task: Task) -> tuple[Any, list[str]]:
     repaired = {name: literal[name].where(literal[name] != "", None).astype(object) for name in columns}
     repaired["answer"] = pd.Series(answers, index=data.index, dtype=object)
     data = data.assign(**repaired)
+    if task.open_without_options and letters:
+        is_list = [text.startswith("[") and text.endswith("]") for text in answers]
+        lists = [str(index) for index in data["index"][is_list & repaired[letters[0]].isna()]]
+        if lists:
+            notes.append(f"{len(lists)} open row(s) list several answers; the scorer knows only the whole list: {some(lists)}")
     hopeless = [str(row["index"]) for _, row in data.iterrows() if not _can_be_right(row, letters, task)]
     if hopeless:
-        notes.append(f"{len(hopeless)} row(s) have an answer that is none of the choices and are always scored wrong: {some(hopeless)}")
+        notes.append(
+            f"{len(hopeless)} row(s) have an answer that is none of the choices and are always scored wrong: {some(hopeless)}"
+        )
     return data, notes
 
 
