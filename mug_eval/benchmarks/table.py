@@ -50,8 +50,7 @@ def check_table(path: Path, frame: Any, task: Task) -> list[str]:
         raise UserError(f"{named}: no column {', '.join(missing)}; {task.name} needs {', '.join(task.columns)}")
     if len(frame) == 0:
         raise UserError(f"{named}: no rows")
-    if not frame.index.equals(pd.RangeIndex(len(frame))):
-        raise UserError(f"{named}: its rows have more cells than its header")
+    _check_width(path)
     _check_indices(named, frame["index"], task)
     kept = frame[~pd.isna(frame["image"])]
     if len(kept) == 0:
@@ -71,6 +70,14 @@ def check_table(path: Path, frame: Any, task: Task) -> list[str]:
 def _places(frame: Any, wanted: Any) -> list[tuple[int, str]]:
     """(row number from 1, index) of the wanted rows."""
     return [(int(row) + 1, str(index)) for row, index in frame["index"][wanted].items()]
+
+
+def _check_width(path: Path) -> None:
+    """Rows with one cell more than the header: pandas takes their first cells for row labels and shifts all others."""
+    try:
+        pd.read_csv(path, sep="\t", header=None, nrows=2, dtype=str, na_filter=False)
+    except pd.errors.ParserError as error:
+        raise UserError(f"{path.name}: its rows have more cells than its header") from error
 
 
 def _check_indices(named: str, column: Any, task: Task) -> None:
@@ -183,8 +190,8 @@ def restore_words(path: Path, data: Any, task: Task) -> tuple[Any, list[str]]:
     repaired["answer"] = pd.Series(answers, index=data.index, dtype=object)
     data = data.assign(**repaired)
     if task.open_without_options and letters:
-        is_list = [text.startswith("[") and text.endswith("]") for text in answers]
-        lists = [str(index) for index in data["index"][is_list & repaired[letters[0]].isna()]]
+        is_list = literal["answer"].str.fullmatch(r"\s*\[.*\]\s*") & repaired[letters[0]].isna()
+        lists = [str(index) for index in data["index"][is_list]]
         if lists:
             notes.append(f"{len(lists)} open row(s) list several answers; the scorer knows only the whole list: {some(lists)}")
     hopeless = [str(row["index"]) for _, row in data.iterrows() if not _can_be_right(row, letters, task)]
