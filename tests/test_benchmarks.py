@@ -316,7 +316,12 @@ def test_pictures_go_by_the_names_that_the_loader_gives_them(tmp_path: Path, nam
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the photo sets in ../shared/data are not there")
 @pytest.mark.parametrize(
     ("name", "file", "rows"),
-    [("POPE", "photo_pope", 120), ("HallusionBench", "photo_hallusion", 40), ("MMStar", "photo_mmstar", 60), ("MMMU_DEV_VAL", "photo_mmmu", 16)],
+    [
+        ("POPE", "photo_pope", 120),
+        ("HallusionBench", "photo_hallusion", 40),
+        ("MMStar", "photo_mmstar", 60),
+        ("MMMU_DEV_VAL", "photo_mmmu", 16),
+    ],
 )
 def test_every_question_of_the_photo_sets_opens(tmp_path: Path, name: str, file: str, rows: int) -> None:
     benchmark = open_benchmark(load_task(name), work_dir=tmp_path, data_file=SHARED / f"{file}.tsv")

@@ -141,7 +141,9 @@ def test_code_in_a_cell_is_refused_and_not_run(tmp_path: Path, name: str, column
     assert not marker.exists()
 
 
-@pytest.mark.parametrize("cell", ["[" * 5000 + "]" * 5000, "[1, 2]" + " " * 80 + "]", "[]" + " " * 70 + "[]", "[b'" + "A" * 80 + "']"])
+@pytest.mark.parametrize(
+    "cell", ["[" * 5000 + "]" * 5000, "[1, 2]" + " " * 80 + "]", "[]" + " " * 70 + "[]", "[b'" + "A" * 80 + "']"]
+)
 def test_a_list_that_holds_no_texts_is_refused(tmp_path: Path, cell: str) -> None:
     refused("POPE", tmp_path, [pope_row(0, image=cell)], "row 1 (index 0): column image")
 

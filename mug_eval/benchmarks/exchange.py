@@ -58,7 +58,7 @@ def exchange_bytes(data: Any, predictions: Mapping[str, str]) -> bytes:
             columns[name] = [_cell(cell) for cell in rows[name]]
     columns["prediction"] = [_cell(predictions[str(index)]) for index in rows["index"]]
     text: str = pd.DataFrame(columns).to_csv(sep="\t", index=False, quoting=1, lineterminator="\n")
-    return text.encode("utf-8", errors="replace")
+    return text.encode("utf-8")
 
 
 def guard_words(data: Any) -> Any:
@@ -69,7 +69,9 @@ def guard_words(data: Any) -> Any:
 def _cell(cell: Any) -> Any:
     if not isinstance(cell, str):
         return cell
-    return cell + " " if cell in MISSING_WORDS else cell.replace("\x00", "")
+    # A reply may hold half of a surrogate pair, which no file can.
+    text = cell.replace("\x00", "").encode("utf-8", errors="replace").decode("utf-8")
+    return text + " " if text in MISSING_WORDS else text
 
 
 def replace_file(path: Path, content: bytes) -> None:
