@@ -12,7 +12,7 @@ import math
 import re
 import zlib
 
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from mug_eval.chat import ImageRef
 from mug_eval.errors import QuestionError
@@ -102,7 +102,7 @@ def _decode(data: bytes) -> Image.Image:
     if not data:
         raise ImageError("the picture is empty (0 bytes)")
     if _ends_early(data):
-        # Seen here and not left to Pillow: a library may have told Pillow, for the whole process, to fill what is missing with grey.
+        # Not left to Pillow: any library can tell it, for the whole process, to fill what is missing with grey.
         raise ImageError(f"the picture is cut off: its {len(data)} bytes have no end marker")
     try:
         picture: Image.Image = Image.open(io.BytesIO(data), formats=_FORMATS)
@@ -113,7 +113,7 @@ def _decode(data: bytes) -> Image.Image:
         picture.load()
     except ImageError:
         raise
-    except Image.UnidentifiedImageError as error:
+    except UnidentifiedImageError as error:
         raise ImageError(
             f"{len(data)} bytes that begin with {data[:8].hex(' ')} are not a picture ({', '.join(_FORMATS)})"
         ) from error
@@ -131,7 +131,7 @@ def _ends_early(data: bytes) -> bool:
         scan = data.find(b"\xff\xda")
         return scan >= 0 and data.find(b"\xff\xd9", scan) < 0
     if data[:8] == _PNG_SIGNATURE:
-        return b"IEND" not in data[-4096:] and data.find(b"IEND") < 0
+        return b"IEND" not in data
     return False
 
 

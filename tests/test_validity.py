@@ -51,9 +51,7 @@ def assert_no_leak(games: dict[str, ScriptedTable]) -> None:
                     assert until_answering(table, seat) == until_answering(other_table, seat)
         # what one normal agent is shown differs from what another is shown by the seat's number alone
         normal = [seat for seat in ("Agent 1", "Agent 2", "Agent 3") if seat != undercover]
-        first, second = (
-            [re.sub(r"You are Agent \d", "You are Agent n", t) for t in until_answering(table, s)[:2]] for s in normal
-        )
+        first, second = ([re.sub(r"You are Agent \d", "You are Agent n", t) for t in until_answering(table, s)[:2]] for s in normal)
         assert first == second
 
 
@@ -149,7 +147,9 @@ async def test_who_is_voted_out_depends_on_the_ballots_alone() -> None:
 
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("name", sorted(methods()))
-@pytest.mark.parametrize("reply", ["", "I would rather talk about the weather, which is lovely today and will be tomorrow, I think, so there."])
+@pytest.mark.parametrize(
+    "reply", ["", "I would rather talk about the weather, which is lovely today and will be tomorrow, I think, so there."]
+)
 async def test_unreadable_replies_are_unparsed_in_every_method(name: str, kind: str, reply: str) -> None:
     method = methods()[name]
     table = ScriptedTable(lambda seat, number, messages: reply)

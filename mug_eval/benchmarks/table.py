@@ -184,7 +184,9 @@ def restore_words(path: Path, data: Any, task: Task) -> tuple[Any, list[str]]:
     data = data.assign(**repaired)
     hopeless = [str(row["index"]) for _, row in data.iterrows() if not _can_be_right(row, letters, task)]
     if hopeless:
-        notes.append(f"{len(hopeless)} row(s) have an answer that is none of the choices and are always scored wrong: {some(hopeless)}")
+        notes.append(
+            f"{len(hopeless)} row(s) have an answer that is none of the choices and are always scored wrong: {some(hopeless)}"
+        )
     return data, notes
 
 

@@ -1,0 +1,235 @@
+"""A plan -> result folders: lock the work-dir, play every job, score it, mark it complete."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mug_eval.backbones.catalogue import open_backbone
+from mug_eval.benchmarks import Benchmark, load_task, open_benchmark
+from mug_eval.chat import ChatModel
+from mug_eval.counterfactual.folder import CounterfactualFolder
+from mug_eval.engine.dispatcher import Dispatcher, DispatchPolicy
+from mug_eval.engine.games import GamesFile
+from mug_eval.engine.journal import Journal
+from mug_eval.engine.lock import work_dir_lock
+from mug_eval.engine.runner import Owed, PlayStopped, Setting, play_questions
+from mug_eval.errors import RunStopped, UserError
+from mug_eval.plan import Job, Plan, identity
+from mug_eval.progress import Reporter, ScoreRow, open_reporter, score_table
+from mug_eval.results import ResultFolder, Tally, methods_fingerprint, run_json, scores_json, write_json
+
+OWED = 3
+"""Exit code: questions are owed."""
+
+
+def evaluate(plan: Plan) -> int:
+    """Play and score all jobs of a plan.
+
+    Returns:
+        0 if every job is complete, 3 if questions are owed.
+
+    Raises:
+        UserError: the user's mistake; nothing is lost.
+        RunStopped: the run cannot go on; what is done is kept.
+    """
+    if plan.dry_run:
+        from mug_eval.dry_run import dry_run
+
+        opened = _Opened(plan)
+        print(dry_run(plan, opened.benchmark), end="")
+        return 0
+    with work_dir_lock(plan.work_dir, plan.wait), open_reporter(quiet=plan.quiet, stream=sys.stderr) as reporter:
+        evaluation = _Evaluation(plan, reporter)
+        with _terminated_like_interrupted():
+            rows = asyncio.run(evaluation.run())
+    width = shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else 200
+    print(score_table(rows, width), end="")
+    return OWED if evaluation.owing else 0
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """SIGTERM (a cluster's time limit) ends a run as Ctrl-C does: replies that have come back are recorded."""
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@dataclass(slots=True)
+class _Opened:
+    """Benchmarks and counterfactual folders of a plan, opened once: loading takes seconds and several models share them."""
+
+    plan: Plan
+    _benchmarks: dict[tuple[Any, ...], Benchmark] = field(default_factory=dict)
+    _folders: dict[tuple[Any, ...], CounterfactualFolder] = field(default_factory=dict)
+
+    def counterfactuals(self, job: Job) -> CounterfactualFolder | None:
+        """The pictures I- of a job; None if it has none or does not look at them."""
+        if job.counterfactuals is None or not job.method.uses_counterfactual:
+            return None
+        key = (job.counterfactuals, job.image_size, job.match)
+        if key not in self._folders:
+            self._folders[key] = CounterfactualFolder(job.counterfactuals, size=job.image_size, match=job.match)
+        return self._folders[key]
+
+    def benchmark(self, job: Job) -> Benchmark:
+        """The benchmark of a job, its questions with that job's pictures."""
+        folder = self.counterfactuals(job)
+        key = (job.benchmark, job.data_file, job.image_size, job.limit, folder and (job.counterfactuals, job.match))
+        if key not in self._benchmarks:
+            self._benchmarks[key] = open_benchmark(
+                load_task(job.benchmark),
+                work_dir=self.plan.work_dir,
+                data_file=job.data_file,
+                image_size=job.image_size,
+                limit=job.limit,
+                counterfactuals=folder,
+            )
+        return self._benchmarks[key]
+
+
+@dataclass(slots=True)
+class _Evaluation:
+    """One run over all jobs of a plan."""
+
+    plan: Plan
+    reporter: Reporter
+    owing: bool = False
+    opened: _Opened = field(init=False)
+    _models: dict[tuple[Any, ...], tuple[ChatModel, Dispatcher]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.opened = _Opened(self.plan)
+
+    async def run(self) -> list[ScoreRow]:
+        """Every job in order. All settings are checked against the folders before the first call is spent."""
+        jobs = self.plan.jobs
+        identities = []
+        for job in jobs:
+            benchmark = self.opened.benchmark(job)
+            for note in benchmark.notes:
+                self.reporter.note(f"{job.benchmark}: {note}")
+            identities.append(self._identity(job, benchmark))
+        for job, mine in zip(jobs, identities, strict=True):
+            ResultFolder.of(self.plan.work_dir, job).begin(mine)
+        with Journal(self.plan.work_dir / "journal.sqlite") as journal:
+            try:
+                return [await self._play_and_score(job, mine, journal) for job, mine in zip(jobs, identities, strict=True)]
+            finally:
+                for model, _ in self._models.values():
+                    await model.close()
+
+    def _identity(self, job: Job, benchmark: Benchmark) -> dict[str, Any]:
+        folder = self.opened.counterfactuals(job)
+        mine = identity(job, dataset_sha256=benchmark.sha256, counterfactuals_sha256="" if folder is None else folder.sha256)
+        return {**mine, "methods_sha256": methods_fingerprint()}
+
+    def _dispatcher(self, job: Job, journal: Journal) -> tuple[ChatModel, Dispatcher]:
+        """One dispatcher a backbone, so that limits and budgets hold over all of its jobs."""
+        key = (job.backbone, job.sampling)
+        if key not in self._models:
+            plan = self.plan
+            model = open_backbone(job.backbone, concurrency=plan.concurrency, timeout=plan.timeout, sampling=job.sampling)
+            policy = DispatchPolicy(
+                concurrency=plan.concurrency,
+                timeout=plan.timeout,
+                retries=plan.retries,
+                call_budget=plan.call_budget,
+                token_budget=plan.token_budget,
+                seed=job.seed,
+            )
+            self._models[key] = model, Dispatcher(model, journal, policy)
+        return self._models[key]
+
+    async def _play_and_score(self, job: Job, mine: dict[str, Any], journal: Journal) -> ScoreRow:
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        benchmark = self.opened.benchmark(job)
+        folder = ResultFolder.of(self.plan.work_dir, job)
+        model, dispatcher = self._dispatcher(job, journal)
+        folder.reopen()
+        with GamesFile(folder.games) as games:
+            done = sum(index in games for index in benchmark.indices)
+            progress = self.reporter.job(job.title, len(benchmark.indices), done=done, traffic=lambda: dispatcher.statistics)
+            try:
+                setting = Setting(job.method, job.config, job.sampling, job.seed)
+                owed = await play_questions(
+                    benchmark,
+                    setting,
+                    dispatcher,
+                    games,
+                    games_in_flight=2 * self.plan.concurrency,
+                    on_done=progress.on_done,
+                )
+            except PlayStopped as stopped:
+                self._owe(job, folder, stopped.owed)
+                raise
+            finally:
+                self.reporter.close(progress)
+            games.rewrite(benchmark.indices)
+            if owed:
+                self._owe(job, folder, owed)
+            tally = Tally.over(games.record(index) for index in benchmark.indices if index in games)
+            if (owed and not self.plan.allow_missing) or not tally.questions:
+                return _row(job, tally, {}, len(owed))
+            predictions = {index: games.record(index)["prediction"] for index in benchmark.indices if index in games}
+        benchmark.write_predictions(folder.predictions, predictions)
+        scores = await asyncio.to_thread(benchmark.score, folder.predictions, job.judge)
+        write_json(folder.scores, scores_json(job, scores, tally, len(owed)))
+        notes = [*benchmark.notes, *getattr(model, "notes", ()), *_counterfactual_notes(self.opened.counterfactuals(job))]
+        finished = datetime.now(UTC).isoformat(timespec="seconds")
+        write_json(
+            folder.run,
+            run_json(
+                job,
+                {**mine, "fingerprint": model.fingerprint},
+                tally,
+                notes,
+                command=sys.argv,
+                rows=len(benchmark.indices),
+                missing=len(owed),
+                started=started,
+                finished=finished,
+            ),
+        )
+        return _row(job, tally, scores.headline, len(owed))
+
+    def _owe(self, job: Job, folder: ResultFolder, owed: Sequence[Owed]) -> None:
+        """List what is owed, in full in ``owed.json`` and in short on stderr."""
+        self.owing = True
+        write_json(folder.owed, [{"index": one.index, "reason": one.reason} for one in owed])
+        for one in owed[:5]:
+            self.reporter.note(f"{job.title}: question {one.index} is owed: {one.reason}")
+        if len(owed) > 5:
+            self.reporter.note(f"{job.title}: and {len(owed) - 5} more, listed in {folder.owed}")
+
+
+def _row(job: Job, tally: Tally, headline: dict[str, float], owed: int) -> ScoreRow:
+    cost = tally.cost()
+    return ScoreRow(
+        model=job.model,
+        benchmark=job.benchmark,
+        headline=headline,
+        questions=tally.questions,
+        calls=cost["calls"],
+        prompt_tokens=cost["prompt_tokens"],
+        completion_tokens=cost["completion_tokens"],
+        images=cost["images"],
+        seconds=cost["seconds"],
+        unparsed=tally.unparsed,
+        owed=owed,
+    )
+
+
+def _counterfactual_notes(folder: CounterfactualFolder | None) -> tuple[str, ...]:
+    return () if folder is None else tuple(folder.notes)
