@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 import time
@@ -15,6 +14,7 @@ import yarl
 
 from mug_eval.backbones.openai_body import EMPTY_TURN, PictureCache, messages_json
 from mug_eval.backbones.openai_reply import Scrubber, ServerError, read_error, read_reply
+from mug_eval.backbones.provider import LOCAL, provider
 from mug_eval.chat import BackboneError, Json, Message, MisconfiguredError, RefusedError, Reply, Sampling, TransientError
 from mug_eval.engine.json_bytes import json_bytes
 from mug_eval.errors import UserError
@@ -24,7 +24,7 @@ LONGEST_BODY: Final = 16 * 2**20
 
 # What a server may be unable to do without the game being another one, and how it may call it when it says so.
 _DROPPABLE: Final[Mapping[str, str]] = {
-    "response_format": r"response_format|json_schema|guided|structured.output",
+    "response_format": r"response_format|json_schema|guided|structured.outputs?",
     "seed": r"seed",
     "top_k": r"top_k",
 }
@@ -64,8 +64,8 @@ class OpenAIModel:
     ) -> None:
         self._url = _endpoint(base_url)
         host = self._url.host or ""
-        provider = "local" if _is_local(host) else host
-        key = _key(key_env, needed=provider != "local", host=host)
+        place = provider(base_url)
+        key = _key(key_env, needed=place != LOCAL, host=host)
         self._scrub = Scrubber(key)
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if key is not None:
@@ -81,7 +81,7 @@ class OpenAIModel:
         self._session: aiohttp.ClientSession | None = None
         self._proxy = _proxy(self._url)
         self.notes: list[str] = [f"{name} is not sent: {model} does not take it" for name in omit]
-        self._fingerprint = f"openai:{model}@{provider}" + "".join(f" without {name}" for name in sorted(self._omit))
+        self._fingerprint = f"openai:{model}@{place}" + "".join(f" without {name}" for name in sorted(self._omit))
 
     @property
     def fingerprint(self) -> str:
@@ -228,14 +228,6 @@ def _endpoint(base_url: str) -> yarl.URL:
     return url.with_path(path if path.endswith("/chat/completions") else f"{path}/chat/completions")
 
 
-def _is_local(host: str) -> bool:
-    """Whether a host is this machine or on its network: a private address, or a name without a public domain."""
-    try:
-        return ipaddress.ip_address(host).is_private
-    except ValueError:
-        return "." not in host or host.endswith((".local", ".internal", ".localhost", ".lan"))
-
-
 def _key(key_env: str, *, needed: bool, host: str) -> str | None:
     key = os.environ.get(key_env, "").strip()
     if not key:
@@ -250,6 +242,6 @@ def _key(key_env: str, *, needed: bool, host: str) -> str | None:
 def _proxy(url: yarl.URL) -> str | None:
     """The proxy that the environment names for this address (aiohttp's own way would also read passwords from ``~/.netrc``)."""
     host = url.host or ""
-    if _is_local(host) or urllib.request.proxy_bypass(host):
+    if provider(str(url)) == LOCAL or urllib.request.proxy_bypass(host):
         return None
     return urllib.request.getproxies().get(url.scheme)

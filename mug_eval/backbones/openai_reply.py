@@ -75,7 +75,7 @@ def read_error(status: int, body: bytes, retry_after: str | None, where: str, sc
         error = RefusedError(line)
     else:
         error = TransientError(f"{line} (not a status that a reply comes with)")
-    return ServerError(error, str(fields.get("param") or ""), message)
+    return ServerError(error, scrub.line(str(fields.get("param") or "")), scrub.text(message))
 
 
 def read_reply(body: bytes, images: int, seconds: float, where: str, scrub: Scrubber) -> Reply:

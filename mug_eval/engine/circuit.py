@@ -45,7 +45,7 @@ class Circuit:
             until = self._opened_at + self._patience
             if now >= until:
                 raise RunStopped(
-                    f"the backbone has not answered for {self._patience:.0f} s ({self._last_error}); "
+                    f"the backbone has not answered for {self._patience:g} s ({self._last_error}); "
                     "see that it runs and give the same command again"
                 )
             if not self._probing:
