@@ -160,7 +160,7 @@ def test_the_list_names_everything_with_its_settings_and_needs(capsys: pytest.Ca
         *("direct", "cot", "sc", "self-refine", "mad-vote", "mad-judge", "cfmad", "mug"),
         *(
             "agents=3, ",
-                "adaptive_stop=null (a number or null)",
+            "adaptive_stop=null (a number or null)",
             "undercover=random (random | most_uncertain)",
             "calls a question: 1\n",
             "counterfactual pictures",
