@@ -114,8 +114,9 @@ def dry_run(plan: Plan, open_benchmark: Callable[[Job], Source]) -> str:
     most = sum(counted.most_calls for _, counted in estimates)
     if len(estimates) > 1:
         lines += [
-            f"all {len(estimates)} jobs: {_between(least, most)} calls, about "
-            f"{_between(sum(c.least_prompt for _, c in estimates), sum(c.most_prompt for _, c in estimates))} prompt tokens, "
+            f"all {len(estimates)} jobs: {_between(f'{least:,}', f'{most:,}')} calls, about "
+            f"{_between(amount(sum(c.least_prompt for _, c in estimates)), amount(sum(c.most_prompt for _, c in estimates)))} "
+            f"prompt tokens, "
             f"at most {amount(sum(c.most_reply for _, c in estimates))} reply tokens"
         ]
     if plan.call_budget is not None and plan.call_budget < most:
@@ -130,17 +131,17 @@ def dry_run(plan: Plan, open_benchmark: Callable[[Job], Source]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _between(least: int, most: int) -> str:
-    return amount(least) if least == most else f"{amount(least)} to {amount(most)}"
+def _between(least: str, most: str) -> str:
+    return least if least == most else f"{least} to {most}"
 
 
 def _job_lines(job: Job, counted: Estimate) -> list[str]:
     each = max(counted.questions, 1)
-    a_question = f"{counted.least_calls / each:.1f} to {counted.most_calls / each:.1f}"
+    a_question = _between(f"{counted.least_calls / each:.1f}", f"{counted.most_calls / each:.1f}")
     lines = [
         f"{job.title}: {counted.questions} questions",
-        f"  calls          {_between(counted.least_calls, counted.most_calls)} ({a_question} a question)",
-        f"  prompt tokens  about {_between(counted.least_prompt, counted.most_prompt)}",
+        f"  calls          {_between(f'{counted.least_calls:,}', f'{counted.most_calls:,}')} ({a_question} a question)",
+        f"  prompt tokens  about {_between(amount(counted.least_prompt), amount(counted.most_prompt))}",
         f"  reply tokens   at most {amount(counted.most_reply)} ({job.sampling.max_tokens} a call)",
     ]
     if counted.sampled < counted.questions:

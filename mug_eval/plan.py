@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import re
+import urllib.parse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -236,12 +237,32 @@ def _players(args: argparse.Namespace) -> list[Player]:
     players: dict[str, Player] = {}
     for method_name, spec in named:
         method, fixed = find_method(method_name)
-        spec = replace(spec, base_url=args.base_url) if args.base_url else spec
+        spec = _at(spec, args.base_url)
         name = f"{method_name}-{safe_name(spec.name)}"
         if name in players:
             raise UserError(f"the model {name} is given twice, and both would write to one folder; keep one")
         players[name] = Player(name, method, fixed, spec)
     return list(players.values())
+
+
+def _at(spec: BackboneSpec, base_url: str | None) -> BackboneSpec:
+    """The backbone at the server that the user named."""
+    if base_url is None:
+        return spec
+    if spec.given_kind not in (None, "openai"):
+        raise UserError(f"--base-url is for openai: backbones; {spec.given_kind}:{spec.name} does not use it")
+    try:
+        address = urllib.parse.urlsplit(base_url)
+        known = address.scheme in ("http", "https") and address.hostname
+    except ValueError:
+        known = None
+    if not known:
+        raise UserError("--base-url: write the whole address, e.g. http://127.0.0.1:8000/v1")
+    if "@" in address.netloc:
+        raise UserError(
+            "--base-url holds a user name or password: put the key into the environment and leave it out of the address"
+        )
+    return replace(spec, base_url=base_url)
 
 
 def _benchmarks(args: argparse.Namespace) -> dict[str, Path | None]:

@@ -159,7 +159,8 @@ def test_the_list_names_everything_with_its_settings_and_needs(capsys: pytest.Ca
     for piece in (
         *("direct", "cot", "sc", "self-refine", "mad-vote", "mad-judge", "cfmad", "mug"),
         *(
-            "agents=3 (a whole number)",
+            "agents=3, ",
+            "adaptive_stop=null (a number or null)",
             "undercover=random (random | most_uncertain)",
             "calls a question: 1\n",
             "counterfactual pictures",
@@ -210,6 +211,15 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
     with os.fdopen(theirs, "wb") as pipe:
         done = subprocess.run(command, cwd=ROOT, stdout=pipe, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_is_said_in_one_line() -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-c", "import sys; from mug_eval.cli import main; sys.exit(main())", "--version"]
+        done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr.splitlines() == ["mug-eval: stopped: the disk is full: make room and give the same command again"]
 
 
 def test_a_game_in_any_script_prints_on_an_ascii_terminal(tmp_path: Path) -> None:

@@ -92,9 +92,9 @@ def test_no_question_at_all_is_no_division_by_zero() -> None:
 def test_the_report_names_every_job_the_sum_and_its_basis() -> None:
     report = dry_run(plan("--model", "direct-qwen", "sc3-qwen"), lambda job: Rows(1000))
     assert "direct-qwen on POPE: 1000 questions" in report
-    assert "calls          3.0k (3.0 to 3.0 a question)" in report
+    assert "calls          3,000 (3.0 a question)" in report
     assert "estimated from 200 of them" in report
-    assert "all 2 jobs: 4.0k calls, about 400.0k prompt tokens, at most 8.19M reply tokens" in report
+    assert "all 2 jobs: 4,000 calls, about 400.0k prompt tokens, at most 8.19M reply tokens" in report
     assert "characters / 4" in report
     assert "28" in report
     assert "Nothing was asked." in report

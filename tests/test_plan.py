@@ -142,6 +142,13 @@ def test_long_names_that_begin_alike_get_different_folders() -> None:
         (["--model", "mug-qwen", "--data", "POPE", "--data-file", "POPE=."], ["not a file"]),
         (["--model", "mug-qwen", "--data", "POPE", "--data-file", "MMStar=x.tsv"], ["MMStar", "not in --data"]),
         (["--model", "mug-qwen", "--data", "POPE", "--counterfactuals", "nowhere"], ["nowhere", "no such folder"]),
+        (
+            ["--method", "mug", "--backbone", "vlmevalkit:x", "--data", "POPE", "--base-url", "http://h/v1"],
+            ["vlmevalkit:x", "does not use"],
+        ),
+        (["--model", "mug-qwen", "--data", "POPE", "--base-url", "localhost:8000"], ["--base-url", "http://127.0.0.1:8000/v1"]),
+        (["--model", "mug-qwen", "--data", "POPE", "--base-url", "http://[::1/v1"], ["--base-url", "http://127.0.0.1:8000/v1"]),
+        (["--model", "mug-qwen", "--data", "POPE", "--base-url", "http://u:sk-1@h/v1"], ["environment"]),
         (["--model", "mug-qwen", "--data", "POPE", "--config", "no.yaml"], ["no.yaml", "No such file"]),
     ],
 )
@@ -152,6 +159,7 @@ def test_a_mistake_is_one_line_that_says_what_to_do(
     message = complaint(*argv)
     for piece in said:
         assert piece in message
+    assert "sk-1" not in message
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,11 @@ Nothing heavy is imported before it is needed, so that ``--help`` and ``list`` a
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 
@@ -72,11 +75,12 @@ def _command(arguments: list[str]) -> int:
 def guarded(action: Callable[[], int]) -> int:
     """Run the action and turn the ways it may end into one line on stderr and an exit code; a bug keeps its traceback."""
     try:
-        code = action()
+        try:
+            code = action()
+        except SystemExit as stop:  # argparse after --help
+            code = stop.code if isinstance(stop.code, int) else 0
         sys.stdout.flush()
         return code
-    except SystemExit as stop:  # argparse after --help
-        return stop.code if isinstance(stop.code, int) else 0
     except UserError as error:
         return _say(f"error: {error}", 2)
     except RunStopped as error:
@@ -84,10 +88,20 @@ def guarded(action: Callable[[], int]) -> int:
         return _say(f"stopped: {error}{more}", 3)
     except KeyboardInterrupt:
         return _say("interrupted: what is done is kept, the same command continues", 130)
-    except BrokenPipeError:
-        # The reader went away (mug-eval list | head). Python would complain once more when it closes stdout.
+    except BrokenPipeError:  # the reader went away (mug-eval list | head)
+        _drop_stdout()
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        _drop_stdout()
+        return _say("stopped: the disk is full: make room and give the same command again", 3)
+
+
+def _drop_stdout() -> None:
+    """Send what is left in stdout's buffer nowhere: Python would fail at it once more when it exits."""
+    with contextlib.suppress(OSError):  # no file behind it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
 
 
 def _say(text: str, code: int) -> int:

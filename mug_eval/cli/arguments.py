@@ -13,9 +13,10 @@ from mug_eval.names import nearest
 class Parser(argparse.ArgumentParser):
     """Argparse with the house's way of failing."""
 
-    def __init__(self, prog: str, description: str, epilog: str = "") -> None:
+    def __init__(self, prog: str, usage: str, description: str, epilog: str = "") -> None:
         super().__init__(
             prog=prog,
+            usage=f"{prog} {usage}",
             description=description,
             epilog=epilog,
             allow_abbrev=False,

@@ -17,7 +17,7 @@ from mug_eval.question import Altered, AnswerFormat, Question
 
 def command(argv: Sequence[str]) -> int:
     """Print what there is."""
-    Parser("mug-eval list", "List methods, backbones, benchmarks and presets, and what each needs.").read(argv)
+    Parser("mug-eval list", "", "List methods, backbones, benchmarks and presets, and what each needs.").read(argv)
     width = min(shutil.get_terminal_size((100, 24)).columns, 120)
     sys.stdout.write(listing(width))
     return 0
@@ -64,7 +64,11 @@ def _method(method: Method, width: int) -> list[str]:
     said = counts[0][1] if len({count for _, count in counts}) == 1 else ", ".join(f"{count} ({label})" for label, count in counts)
     needs = "; uses counterfactual pictures" if method.uses_counterfactual else ""
     lines += _item("", f"calls a question: {said}{needs}", width)
-    fields = [f"{note.name}={note.default} ({note.takes})" for note in field_notes(method.config)]
+    fields = [
+        # What a field takes goes without saying where its default is a number or a truth value.
+        f"{note.name}={note.default}" + (f" ({note.takes})" if "|" in note.takes or note.default in ("null", "") else "")
+        for note in field_notes(method.config)
+    ]
     if fields:
         lines += _item("", "settings: " + ", ".join(fields), width)
     return lines
@@ -79,7 +83,25 @@ _EXAMPLES = {
 
 
 def _backbones(width: int) -> list[str]:
-    return [str(load_catalogue())]
+    """The kinds, then every short name by what it needs."""
+    lines = _item("openai:<model id>", _KINDS["openai"], width, column=22) + _item(
+        "vlmevalkit:<name>", _KINDS["vlmevalkit"], width, column=22
+    )
+    entries = list(load_catalogue().values())
+    for needs in dict.fromkeys(entry.needs for entry in entries):
+        lines += textwrap.wrap(f"need {needs}:", max(width, 50), initial_indent="  ", subsequent_indent="  ")
+        for entry in entries:
+            if entry.needs == needs:
+                paper = "; --preset paper" if entry.paper is not None else ""
+                lines += _item(entry.name, f"{entry.summary} (openai:{entry.openai}){paper}", width, indent=4, column=22)
+    return lines
+
+
+_KINDS = {
+    "openai": "any model on an OpenAI-compatible server (vLLM, SGLang, LMDeploy, ...); needs --base-url or MUG_EVAL_BASE_URL, "
+    "and OPENAI_API_KEY in the environment where the server asks for a key",
+    "vlmevalkit": "any model of VLMEvalKit's supported_VLM; needs what that model needs (a GPU and its files from the hub, or its key)",
+}
 
 
 def _benchmark(name: str, width: int) -> list[str]:

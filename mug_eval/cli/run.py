@@ -25,7 +25,7 @@ Exit codes: 0 complete; 2 a mistake in the command; 3 questions are owed, the sa
 
 def parser() -> Parser:
     """The options of a run."""
-    options = Parser("mug-eval run", _DESCRIPTION, _EXAMPLES)
+    options = Parser("mug-eval run", "--model NAME... --data NAME... [options]", _DESCRIPTION, _EXAMPLES)
     options.add_argument("--list", action="store_true", help="print methods, backbones, benchmarks and presets, and stop")
     options.add_argument("--version", action="version", version=f"mug-eval {__version__}")
 

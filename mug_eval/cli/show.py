@@ -23,7 +23,11 @@ def command(argv: Sequence[str]) -> int:
     Raises:
         UserError: no such run or game; says which there are.
     """
-    parser = Parser("mug-eval show", "Print one whole game as text: who said what, the votes, the answer, the cost.")
+    parser = Parser(
+        "mug-eval show",
+        "OUT --index I [--prompts]",
+        "Print one whole game as text: who said what, the votes, the answer, the cost.",
+    )
     parser.add_argument(
         "out", type=Path, metavar="OUT", help="a run's folder <work-dir>/<model>/<benchmark>, or a work-dir with one run"
     )
