@@ -204,7 +204,7 @@ EXPLICIT_CHOICES = [
     ("**Reasoning:** It is red.\n**Answer:** B\n**Confidence:** 0.9", "B"),
     ("Step 1: look.\nStep 2: think.\nFinal Answer: The final answer is $\\boxed{B}$. I hope it is correct.", "B"),
     (
-        "Options:\nA. dog - not seen.\nB. red bus - seen.\nC. dark red bus - not dark.\nD. the blue car - no.\n\nSo the answer is B.",
+        "Look:\nA. dog - no.\nB. red bus - yes.\nC. dark red bus - not dark.\nD. the blue car - no.\n\nSo B is the answer.",
         "B",
     ),
     ("B\nB\nB", "B"),
@@ -239,6 +239,14 @@ EXPLICIT_CHOICES = [
     ("{answer: B}", "B"),
     ("answer=B", "B"),
     ("The answer (B) is correct.", "B"),
+    ("B. The red bus is on the left, while the blue car is on the right.", "B"),
+    ("Answer: B\nThe dog is one of many and is left of it; the blue car is to the right.", "B"),
+    ("Answer: B\nWait, let me check. A is a dog. Yes, B is right.", "B"),
+    ("Although Agent 1 argues for A, the evidence points to B.", "B"),
+    ("Final answer: B\nVote: Agent A", "B"),
+    ("Correct: B", "B"),
+    ("Answer :- B", "B"),
+    ("the answer, I think, is B", "B"),
 ]
 
 LOOSE_CHOICES = [
@@ -395,6 +403,14 @@ NO_CHOICE = [
     "B? C? D?",
     "Answer: B? C?",
     "1. B\n2. C",
+    "(A) dog (B) red bus",
+    "Answer: (A) dog (B) red bus",
+    "Answer: B. Actually, no, C.",
+    "Answer: B\nWait, it is C.",
+    "The answer is B? I am not sure.",
+    "I'm torn between B and C.",
+    "Answer: AB",
+    "Answer: bus",
 ]
 
 OTHER_CHOICES = [
@@ -599,6 +615,8 @@ NO = [
     "There are no dogs visible in the picture.",
     "There isn't a dog in this photo.",
     "I see no dog in the image.",
+    "There's no dog in the image.",
+    "I don't see any dog in the image.",
     "否",
     "不是",
     "Final answer: no.",

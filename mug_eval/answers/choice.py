@@ -22,9 +22,11 @@ _NEXT_LETTER = re.compile(
     r"(?!\s(?:is|are|was|does|has|shows|can|cannot|would|seems)\b)"
 )
 _NOT = re.compile(r"(?:definitely |clearly |certainly |probably |likely |surely )?(?:not|neither|never|none|no)\b", re.IGNORECASE)
-_LISTED_LETTER = re.compile(r"(?:^|\s)[(\[]?(?P<letter>[A-Z])\)")
+_LISTED = re.compile(r"(?:^|\s)[(\[]?(?P<letter>[A-Z])[).:\]]")
+_TAKES_BACK = re.compile(r"\b(?:wait|actually|correction|on second thought|scratch that|i mean|or rather)\b", re.IGNORECASE)
 _LONE_LINE = re.compile(r"^\W{0,8}(?:(?:option|choice|answer)\s)?\W{0,4}([A-Za-z])\W{0,8}$", re.MULTILINE | re.IGNORECASE)
 _NUMBERED_LINE = re.compile(r"^\W{0,4}(?:option\s|choice\s)?[(\[]?(?P<letter>[A-Z])(?:[)\]]\s?[.:,]?|[.:])\s?(?=\S)", re.MULTILINE)
+_MOST_OPTION_TEXT = 500
 _SHORT_REPLY = 60
 """Words up to which an option that is merely named anywhere counts; of a longer reply only the last sentence does."""
 
@@ -48,7 +50,8 @@ def parse_choice(text: str, answer_format: AnswerFormat) -> Answer | Unparsed:
             break
     if concluded is None:
         return _worded(text, options) if options.words else _weighed(text, options)
-    later = set(weigh(text[end:], options).chosen)
+    after = weigh(text[end:], options)
+    later = after.meant if _TAKES_BACK.search(text, end) else set(after.chosen)
     if isinstance(concluded, Answer) and later - {concluded.value}:
         return Unparsed(f"answers {concluded.value}, then speaks for {' and '.join(sorted(later - {concluded.value}))}")
     if isinstance(concluded, Unparsed) and len(later) == 1:
@@ -150,8 +153,13 @@ def _is_letter(value: str, first: re.Match[str], statement: Statement, options: 
         return False
     if letter not in "AI" or AFTER_A_OR_I.match(rest):
         return True
-    own = next((text for text, other in options.by_text.items() if other == letter), None)
-    return own is not None and normal(rest).startswith(own)
+    return _has_own_text(rest, letter, options)
+
+
+def _has_own_text(words: str, letter: str, options: Options) -> bool:
+    """Whether the words begin with the text of the option that has this letter."""
+    start = normal(words[:_MOST_OPTION_TEXT])
+    return any(other == letter and start.startswith(text) for text, other in options.by_text.items())
 
 
 def _read_letter(value: str, first: re.Match[str], options: Options) -> Answer | Unparsed | None:
@@ -168,8 +176,10 @@ def _read_letter(value: str, first: re.Match[str], options: Options) -> Answer |
         at = more.end()
     if others - {letter}:
         return Unparsed(f"names several options as the answer: {_shown(value)}")
-    listed = {match["letter"] for match in _LISTED_LETTER.finditer(rest)} & set(options.letters)
-    if len(listed - {letter}) > 1:
+    if any(
+        match["letter"] != letter and _has_own_text(rest[match.end() :], match["letter"], options)
+        for match in _LISTED.finditer(rest)
+    ):
         return Unparsed(f"lists several options as the answer: {_shown(value)}")
     if DENIED_AFTER.match(_first_sentence(rest)):
         return None

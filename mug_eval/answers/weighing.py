@@ -22,7 +22,8 @@ AFTER_A_OR_I = re.compile(
 
 _RIGHT = r"(?:correct|right|answer|true|accurate|best|it|one|option|choice|possible|valid)"
 _WRONG = r"(?:wrong|incorrect|false|inaccurate|eliminated|excluded|ruled out|impossible|unlikely|invalid|out)"
-_FEW_WORDS = r"(?:[\w'-]+\s){0,2}?"
+# "is the most likely right", but not "is on the right".
+_FEW_WORDS = r"(?:(?!(?:on|to|at|in|of|near|by)\s)[\w'-]+\s){0,3}?"
 DENIED_AFTER = re.compile(
     rf"^[^\n]{{0,60}}?(?:\b(?:is|are|was|were|be|seems?|looks?|appears?)\s"
     rf"{_FEW_WORDS}(?:{_WRONG}|not {_FEW_WORDS}{_RIGHT})\b|"
@@ -42,14 +43,16 @@ _UNDECIDED = re.compile(r"\b(?:between|either)\b", re.IGNORECASE)
 _NEGATION = re.compile(r"\b(?:not|never|neither|nor|no|cannot|without|except|unlike|lacks?)\b|n't\b", re.IGNORECASE)
 _ASSERTED_AFTER = re.compile(
     r"^\W{0,3}(?:\b(?:is|are|must be|would be|should be|seems|seems to be|appears to be|looks|remains|has to be)\s"
-    rf"(?:[\w'-]+\s){{0,3}}?(?:{_RIGHT}|appropriate|plausible|likely|suitable|left|match|fit)\b|"
+    rf"{_FEW_WORDS}(?:correct|right(?! (?:of|next|side|behind|beside))|answer|true|accurate|best|valid|appropriate|"
+    r"plausible|likely|suitable|match|fit|the one(?! of)|my (?:choice|pick))\b|"
     r"remains?\b|stays\b|it is\b|it must be\b|fits best\b|wins\b)",
     re.IGNORECASE,
 )
 _CHOSEN_BEFORE = re.compile(
     r"\b(?:choose|chose|choosing|pick|picked|select|selected|selecting|vote for|votes? (?:is|goes) (?:for|to)|voting for|"
     r"go with|going with|opt for|settle on|stick with|stand by|stay with|(?:would|will|'d|'ll) say|lean(?:ing)? towards?|"
-    r"support|guess|answer(?:ed)?(?: with)?|conclude(?: that)?(?: it is| it's)?|switch to|change(?:d)? (?:my answer )?to|leaving|leaves|left with|"
+    r"support|guess|answer(?:ed)?(?: with)?|conclude(?: that)?(?: it is| it's)?|"
+    r"switch to|change(?:d)? (?:my answer )?to|leaving|leaves|left with|"
     r"(?:it|this|that|which) (?:must|has to|should) be|only)\s(?:us\s)?(?:with\s)?(?:only\s)?"
     r"(?:the\s|an?\s)?(?:option\s|choice\s|answer\s|letter\s)?[(\[\"']?$",
     re.IGNORECASE,

@@ -49,8 +49,8 @@ _NO_KNOWLEDGE = (
 )
 _IN_THE_IMAGE = r"(?:in|on|within)\s(?:the|this)\s(?:given\s|provided\s)?(?:image|picture|photo|photograph|scene|figure)\W{0,3}"
 _NO_SUCH_THING = re.compile(
-    r"(?:(?:I (?:can |could )?see no|there (?:is|are|was|were) (?:no|not an?|not any)|"
-    r"there (?:isn't|aren't|wasn't|weren't) (?:an?|any))\s"
+    r"(?:(?:I (?:can |could )?see no|I (?:do not|don't|cannot|can't) see (?:an?|any)|there's no|"
+    r"there (?:is|are|was|were) (?:no|not an?|not any)|there (?:isn't|aren't|wasn't|weren't) (?:an?|any))\s"
     rf"(?!{_NO_KNOWLEDGE}\b)(?:[\w'-]+\s){{1,6}}|"
     rf"no\s(?!{_NO_KNOWLEDGE}\b)(?:[\w'-]+\s){{1,4}}(?:is|are|can be)\s(?:visible|present|shown|seen|depicted)\s){_IN_THE_IMAGE}",
     re.IGNORECASE,
