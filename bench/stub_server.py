@@ -1,7 +1,8 @@
 """A chat completions server that answers every call after a fixed time and counts what it saw, cheap enough to share two cores.
 
-It reads no more of a request than its length. A call beyond its room is answered 503 and told on standard error: a client that
-keeps its limit never sees that. ``GET /stats`` gives {"calls", "refused", "most_at_once", "bytes"}.
+It reads no more of a request than its length and whether it wants JSON: then the reply is a ballot over ten agents. A call
+beyond its room is answered 503 and told on standard error: a client that keeps its limit never sees that. ``GET /stats`` gives
+{"calls", "refused", "most_at_once", "bytes"}.
 
     python bench/stub_server.py --delay-ms 50 --room 64        prints its port
 """
@@ -16,12 +17,16 @@ from dataclasses import dataclass
 
 REPLY = "The picture shows two people beside a red bus; nothing else is in front of it.\n\nAnswer: Yes"
 
+FACTORS = ("inconsistency", "deviation", "inaccuracy", "suspicion")
+BALLOT = json.dumps({f"Agent {seat}": dict.fromkeys(FACTORS, seat * 3 % 10) for seat in range(1, 11)})
+
 
 @dataclass
 class Counts:
     delay: float
     room: int
     reply: bytes
+    ballot: bytes
     at_once: int = 0
     calls: int = 0
     refused: int = 0
@@ -34,12 +39,14 @@ class StubProtocol(asyncio.Protocol):
         self.counts = counts
         self.head = b""
         self.left = 0  # bytes of the body still to come
+        self.end = b""  # of the body, where the settings are
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
+        self.end = (self.end + data[-4000:])[-4000:]
         if self.left:
             self.left -= len(data)
         else:
@@ -69,11 +76,12 @@ class StubProtocol(asyncio.Protocol):
         counts.at_once += 1
         counts.calls += 1
         counts.most_at_once = max(counts.most_at_once, counts.at_once)
-        asyncio.get_running_loop().call_later(counts.delay, self.answer)
+        asyncio.get_running_loop().call_later(counts.delay, self.answer, b'"response_format"' in self.end)
+        self.end = b""
 
-    def answer(self) -> None:
+    def answer(self, wants_json: bool) -> None:
         self.counts.at_once -= 1
-        self.transport.write(self.counts.reply)
+        self.transport.write(self.counts.ballot if wants_json else self.counts.reply)
 
 
 def http(status: int, body: bytes) -> bytes:
@@ -106,4 +114,5 @@ if __name__ == "__main__":
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--reply", default=REPLY)
     args = parser.parse_args()
-    asyncio.run(serve(Counts(args.delay_ms / 1000, args.room, http(200, completion(args.reply))), args.port))
+    counts = Counts(args.delay_ms / 1000, args.room, http(200, completion(args.reply)), http(200, completion(BALLOT)))
+    asyncio.run(serve(counts, args.port))

@@ -23,7 +23,8 @@ MOST_PIXELS = 100_000_000
 MOST_PNG_PIXELS = 1_048_576
 """A re-encoded picture up to this size is a PNG (lossless), a larger one a JPEG of quality 95 without chroma subsampling."""
 
-# Only raster formats that datasets use (multi-picture JPEG counts as JPEG): others (EPS, for one) start external programs or have little-tested decoders.
+# Only raster formats that datasets use (multi-picture JPEG counts as JPEG): others start external programs (EPS, for one) or have
+# decoders that few people test.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 
 _UPRIGHT = {

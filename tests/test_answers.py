@@ -16,6 +16,8 @@ NUMBERS = AnswerFormat("choice", (("A", "3"), ("B", "13"), ("C", "3.5"), ("D", "
 FAR = AnswerFormat("choice", (("A", "ant"), ("E", "eel"), ("I", "ibis"), ("K", "kiwi"), ("Z", "zebra")))
 BOTH = AnswerFormat("choice", (("A", "Fig. 1"), ("B", "Fig. 2"), ("C", "Both A and B"), ("D", "None of the above")))
 WORDED = AnswerFormat("choice", (("A", "Yes"), ("B", "No")))
+THREE = AnswerFormat("choice", (("A", "Yes"), ("B", "No"), ("C", "Cannot be determined")))
+ANIMALS = AnswerFormat("choice", (("A", "dog"), ("B", "cat"), ("C", "bird")))
 PLACES = AnswerFormat("choice", (("A", "left"), ("B", "right")))
 YES_NO = AnswerFormat("yes_no")
 OPEN = AnswerFormat("open")
@@ -202,7 +204,7 @@ EXPLICIT_CHOICES = [
     ("**Reasoning:** It is red.\n**Answer:** B\n**Confidence:** 0.9", "B"),
     ("Step 1: look.\nStep 2: think.\nFinal Answer: The final answer is $\\boxed{B}$. I hope it is correct.", "B"),
     (
-        "Each option:\nA. dog - not visible.\nB. red bus - visible.\nC. dark red bus - not dark.\nD. the blue car - no.\n\nSo the answer is B.",
+        "Look:\nA. dog - no.\nB. red bus - yes.\nC. dark red bus - not dark.\nD. the blue car - no.\n\nSo B is the answer.",
         "B",
     ),
     ("B\nB\nB", "B"),
@@ -237,6 +239,14 @@ EXPLICIT_CHOICES = [
     ("{answer: B}", "B"),
     ("answer=B", "B"),
     ("The answer (B) is correct.", "B"),
+    ("B. The red bus is on the left, while the blue car is on the right.", "B"),
+    ("Answer: B\nThe dog is one of many and is left of it; the blue car is to the right.", "B"),
+    ("Answer: B\nWait, let me check. A is a dog. Yes, B is right.", "B"),
+    ("Although Agent 1 argues for A, the evidence points to B.", "B"),
+    ("Final answer: B\nVote: Agent A", "B"),
+    ("Correct: B", "B"),
+    ("Answer :- B", "B"),
+    ("the answer, I think, is B", "B"),
 ]
 
 LOOSE_CHOICES = [
@@ -393,6 +403,14 @@ NO_CHOICE = [
     "B? C? D?",
     "Answer: B? C?",
     "1. B\n2. C",
+    "(A) dog (B) red bus",
+    "Answer: (A) dog (B) red bus",
+    "Answer: B. Actually, no, C.",
+    "Answer: B\nWait, it is C.",
+    "The answer is B? I am not sure.",
+    "I'm torn between B and C.",
+    "Answer: AB",
+    "Answer: bus",
 ]
 
 OTHER_CHOICES = [
@@ -436,6 +454,27 @@ OTHER_CHOICES = [
     ("B. No", WORDED, "B"),
     ("A", WORDED, "A"),
     ("yes and no", WORDED, None),
+    ("I choose B.", WORDED, "B"),
+    ("Answer: Yes, there is no doubt.", WORDED, "A"),
+    ("Answer: Yes and no", WORDED, None),
+    ("No idea.", WORDED, None),
+    ("Yes, there is no doubt.", THREE, "A"),
+    ("There is no way to tell, so it cannot be determined.", THREE, "C"),
+    ("Cannot be determined", THREE, "C"),
+    ("No idea.", THREE, None),
+    ("True.", AnswerFormat("choice", (("A", "True"), ("B", "False"))), "A"),
+    ("The statement is false.", AnswerFormat("choice", (("A", "True"), ("B", "False"))), "B"),
+    ("There is no dog and no cat.", ANIMALS, None),
+    ("A man leans over the dog and over the cat.", ANIMALS, None),
+    ("It is neither A nor B.", ANIMALS, "C"),
+    ("I see a cat, but a dog is there too.", ANIMALS, None),
+    ("It is small, so the dog stands behind the cat.", ANIMALS, None),
+    ("It barks, so it is the dog and no cat.", ANIMALS, "A"),
+    ("a bird, not a cat", ANIMALS, "C"),
+    ("B and not C", ANIMALS, "B"),
+    ("It is the bird and neither the dog nor the cat.", ANIMALS, "C"),
+    ("A can of soup", ANIMALS, None),
+    ("A over B", ANIMALS, "A"),
     ("It is on the left.", PLACES, "A"),
     ("It is not on the left.", PLACES, None),
     ("left or right", PLACES, None),
@@ -576,6 +615,8 @@ NO = [
     "There are no dogs visible in the picture.",
     "There isn't a dog in this photo.",
     "I see no dog in the image.",
+    "There's no dog in the image.",
+    "I don't see any dog in the image.",
     "否",
     "不是",
     "Final answer: no.",
@@ -726,7 +767,7 @@ def test_takes_no_open_answer_where_none_is_marked(text: str) -> None:
     assert isinstance(parse_answer(text, OPEN), Unparsed)
 
 
-FORMATS = [BUS, NUMBERS, FAR, BOTH, WORDED, PLACES, YES_NO]
+FORMATS = [BUS, NUMBERS, FAR, BOTH, WORDED, THREE, PLACES, YES_NO]
 FRAMES = ["{}", "({})", "**{}**", "{}.", "Answer: {}", "The answer is {}.", "<answer>{}</answer>", "\\boxed{{{}}}", "Words.\n\n{}"]
 
 
@@ -737,7 +778,7 @@ def test_every_canonical_answer_reads_as_itself(answer_format: AnswerFormat, fra
         assert value(frame.format(candidate), answer_format) == candidate
 
 
-@pytest.mark.parametrize("answer_format", [BUS, NUMBERS, FAR, BOTH])
+@pytest.mark.parametrize("answer_format", [BUS, NUMBERS, FAR, BOTH, WORDED, THREE, PLACES])
 @pytest.mark.parametrize("frame", ["{}", "Answer: {}", "({})", "**{}**", "The answer is {}"])
 def test_every_option_in_words_reads_as_its_letter(answer_format: AnswerFormat, frame: str) -> None:
     for letter, text in answer_format.options:
@@ -746,8 +787,70 @@ def test_every_option_in_words_reads_as_its_letter(answer_format: AnswerFormat, 
 
 
 WORDS = st.sampled_from(
-    "A B C D I E Answer: answer is the The not no No yes Yes or and but so , . : ; ? ! ( ) \n ** $ \\boxed{ } { <think> </think> <answer> "
-    "</answer> red bus dog dark blue car wrong correct option I'd choose Agent 1 if \" ' 3 13 3.5 \x00 \u200b \r\n".split(" ")
+    [
+        *(
+            "A",
+            "B",
+            "C",
+            "D",
+            "I",
+            "E",
+            "Answer:",
+            "answer",
+            "is",
+            "the",
+            "The",
+            "not",
+            "no",
+            "No",
+            "yes",
+            "Yes",
+            "or",
+            "and",
+            "but",
+            "so",
+        ),
+        *(
+            ",",
+            ".",
+            ":",
+            ";",
+            "?",
+            "!",
+            "(",
+            ")",
+            "\n",
+            "\r\n",
+            "**",
+            "$",
+            "\\boxed{",
+            "}",
+            "{",
+            '"',
+            "'",
+            "\x00",
+            "\u200b",
+            "3",
+            "3.5",
+        ),
+        *(
+            "<think>",
+            "</think>",
+            "<answer>",
+            "</answer>",
+            "red",
+            "bus",
+            "dog",
+            "dark",
+            "blue",
+            "car",
+            "wrong",
+            "correct",
+            "option",
+            "if",
+        ),
+        *("I'd", "choose", "Agent 1", "both", "either", "instead of", "because", "it's", "\ue000", "\ue101", "答案", "是"),
+    ]
 )
 REPLIES = st.one_of(st.text(max_size=200), st.lists(WORDS, max_size=30).map(" ".join), st.lists(WORDS, max_size=12).map("".join))
 
@@ -779,7 +882,7 @@ def test_any_set_of_letters_reads_back(letters: set[str], data: st.DataObject) -
 @given(text=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9 ,%/-]{0,30}[A-Za-z0-9]", fullmatch=True))
 def test_a_marked_open_answer_reads_back(text: str) -> None:
     said = parse_answer(f"<answer>{text}</answer>", OPEN)
-    assert said == Answer(" ".join(text.split())) or isinstance(said, Unparsed) and text.startswith("I ")
+    assert said == Answer(" ".join(text.split())) or (isinstance(said, Unparsed) and text.startswith("I "))
 
 
 HARD = {

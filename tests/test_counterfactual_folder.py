@@ -164,10 +164,10 @@ def test_of_a_whole_set_of_names_the_picture_that_was_altered_is_taken(tmp_path:
 
 
 def test_a_missing_or_useless_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no folder .*nowhere"):
+    with pytest.raises(UserError, match=r"no folder .*nowhere"):
         CounterfactualFolder(tmp_path / "nowhere")
     (tmp_path / "file").write_bytes(RED)
-    with pytest.raises(UserError, match="no folder .*file"):
+    with pytest.raises(UserError, match=r"no folder .*file"):
         CounterfactualFolder(tmp_path / "file")
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"neither manifest\.jsonl nor pictures"):

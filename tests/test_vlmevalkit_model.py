@@ -132,7 +132,7 @@ async def test_a_model_in_this_process_is_made_once_and_asked_one_call_at_a_time
         calls = (dispatcher.ask([Message("user", (str(number),))], Sampling()) for number in range(150))
         assert len(await asyncio.gather(*calls)) == 150  # 0.75 s of work in all: waiting does not count as the call's time
     await model.close()
-    assert (Local.made, Local.most_at_once, model.most_at_once) == (1, 1, 1)
+    assert (Local.made, Local.most_at_once, model.most_calls_in_flight) == (1, 1, 1)
     assert capsys.readouterr().out == ""
 
 
@@ -147,7 +147,7 @@ async def test_an_api_is_asked_as_many_calls_at_a_time_as_allowed(register):
     register("parallel", Meeting)
     model = VLMEvalKitModel("parallel", Sampling(), concurrency=3)
     assert await asyncio.gather(*(ask(model, "hi") for _ in range(3))) == ["met"] * 3
-    assert model.most_at_once == 3
+    assert model.most_calls_in_flight == 3
     await model.close()
 
 

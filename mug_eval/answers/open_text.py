@@ -11,7 +11,8 @@ from mug_eval.question import Answer, Unparsed
 
 _MOST_WORDS = 12
 _DECLINED = re.compile(
-    r"(?:(?:sorry|unfortunately),? )?(?:but )?I (?:cannot|can't|can not|could not|couldn't|do not|don't|am unable|am not able|am not sure|have no)\b|I'm (?:unable|not (?:sure|able)|sorry)\b",
+    r"(?:(?:sorry|unfortunately),? )?(?:but )?(?:I'm (?:unable|not (?:sure|able)|sorry)|"
+    r"I (?:cannot|can't|can not|could not|couldn't|do not|don't|am unable|am not able|am not sure|have no))\b",
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"(?<=[\w)\]%\"'])[.!?](?=\s[A-Z])")
@@ -61,12 +62,10 @@ def _clean(value: str) -> str:
             return value
 
 
-_NUMBER_WORDS = {
-    word: number
-    for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty".split()
-    )
-}
+_NUMBER_WORDS = (
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen"),
+    *("fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
+)
 _NUMBER = re.compile(
     r"(?P<sign>[-+]?)\$?(?P<whole>\d{1,3}(?:,\d{3})+|\d{1,40})?(?P<part>\.\d{1,40})?(?:/(?P<under>\d{1,40}))?\s?(?P<unit>%?)"
 )
@@ -80,7 +79,7 @@ def open_key(value: str) -> str:
     words = re.sub(r"\s+", " ", value.casefold()).lstrip(" ,;:!?\"'$").rstrip(" .,;:!?\"'$")
     words = re.sub(r"^(?:the|an?)\s(?=\S)", "", words)
     if words in _NUMBER_WORDS:
-        return f"#{_NUMBER_WORDS[words]}"
+        return f"#{_NUMBER_WORDS.index(words)}"
     number = _NUMBER.fullmatch(words.replace("\u2212", "-"))
     if number is not None and (number["whole"] or number["part"]):
         amount = Fraction(f"{(number['whole'] or '0').replace(',', '')}{number['part'] or ''}")

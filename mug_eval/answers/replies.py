@@ -59,7 +59,7 @@ _INVISIBLE = dict.fromkeys(
 _SAME_AS = {
     **{code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)},  # full-width ASCII
     **{0x24B6 + at: ord("A") + at for at in range(26)},  # circled letters
-    **{code: " " for code in (0xA0, 0x3000, *range(0x2000, 0x200B), 0x202F, 0x205F)},
+    **dict.fromkeys((0xA0, 0x3000, *range(0x2000, 0x200B), 0x202F, 0x205F), " "),
     **dict.fromkeys(map(ord, "\u2018\u2019\u201b\u02bc\u00b4"), "'"),
     **dict.fromkeys(map(ord, "\u201c\u201d\u201f\u00ab\u00bb\u300c\u300d"), '"'),
     **dict.fromkeys(map(ord, "\u3010\u3014"), "["),
@@ -79,8 +79,9 @@ _LATEX_STYLE = re.compile(
 _LATEX_FRACTION = re.compile(r"\\d?frac\s?\{([^{}\n]{1,40})\}\s?\{([^{}\n]{1,40})\}")
 _LATEX_SPACE = re.compile(r"\\[,;!: ()\[\]]|\\q?quad\b")
 _BOX = re.compile(r"\\(?:boxed|fbox)\s?\{([^{}\n]{0,400})\}|<\|begin_of_box\|>(.{0,400}?)<\|end_of_box\|>", re.DOTALL)
+_ANSWER_NAME = r"(?:final[_ -]?)?(?:answer|ans|choice|verdict)"
 _ANSWER_TAG = re.compile(
-    r"<\s?(?:final[_ -]?)?(?:answer|ans|choice|verdict)\s?>([^<]{0,2000})(?:<\s?/\s?(?:final[_ -]?)?(?:answer|ans|choice|verdict)\s?>)?",
+    rf"<\s?{_ANSWER_NAME}\s?>([^<]{{0,2000}})(?:<\s?/\s?{_ANSWER_NAME}\s?>)?",
     re.IGNORECASE,
 )
 _TAG = re.compile(r"</?[A-Za-z][\w-]{0,30}\s?/?>|<\|[\w-]{1,40}\|>")

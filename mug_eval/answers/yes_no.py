@@ -43,10 +43,14 @@ _CONCLUDING = re.compile(
 )
 _NOT_TRUE = re.compile(rf"\b{_SUBJECT} (?:is not|isn't) (?:\w{{1,12}} )?true\b", re.IGNORECASE)
 # "no way to tell", "no information": not knowing is no "no".
-_NO_KNOWLEDGE = r"(?:way|information|evidence|indication|answer|question|doubt|reason|need|sign|clue|telling|proof|context|detail|certainty|visible|clear)"
+_NO_KNOWLEDGE = (
+    r"(?:way|information|evidence|indication|answer|question|doubt|reason|need|sign|clue|telling|proof|context|detail|certainty|"
+    r"visible|clear)"
+)
 _IN_THE_IMAGE = r"(?:in|on|within)\s(?:the|this)\s(?:given\s|provided\s)?(?:image|picture|photo|photograph|scene|figure)\W{0,3}"
 _NO_SUCH_THING = re.compile(
-    r"(?:(?:I (?:can |could )?see no|there (?:is|are|was|were) (?:no|not an?|not any)|there (?:isn't|aren't|wasn't|weren't) (?:an?|any))\s"
+    r"(?:(?:I (?:can |could )?see no|I (?:do not|don't|cannot|can't) see (?:an?|any)|there's no|"
+    r"there (?:is|are|was|were) (?:no|not an?|not any)|there (?:isn't|aren't|wasn't|weren't) (?:an?|any))\s"
     rf"(?!{_NO_KNOWLEDGE}\b)(?:[\w'-]+\s){{1,6}}|"
     rf"no\s(?!{_NO_KNOWLEDGE}\b)(?:[\w'-]+\s){{1,4}}(?:is|are|can be)\s(?:visible|present|shown|seen|depicted)\s){_IN_THE_IMAGE}",
     re.IGNORECASE,
@@ -62,7 +66,7 @@ def parse_yes_no(text: str) -> Answer | Unparsed:
     """
     text = re.sub(r"^(?:A|Ans)\s?:\s?", "", text.replace("$", ""))
     for statement in reversed(statements(text)):
-        reading = _leading(statement.value)
+        reading = leading(statement.value)
         if reading is not None:
             return reading
         if (statement.labelled or statement.enclosed) and statement.value.strip(_JUNK):
@@ -78,7 +82,7 @@ def _agreed(text: str) -> Answer | Unparsed:
     """What a text without an explicit statement says, if it says one thing only."""
     values: set[str] = set()
     for start in _SENTENCE_START.finditer(text):
-        reading = _leading(text[start.end() : start.end() + 160])
+        reading = leading(text[start.end() : start.end() + 160])
         if isinstance(reading, Unparsed):
             return reading
         if reading is not None:
@@ -95,7 +99,7 @@ def _agreed(text: str) -> Answer | Unparsed:
     return Unparsed("says neither yes nor no")
 
 
-def _leading(value: str) -> Answer | Unparsed | None:
+def leading(value: str) -> Answer | Unparsed | None:
     """What a text says with its first word; None if that is neither yes nor no."""
     value = value.lstrip(_JUNK)
     for introduction in (_ACCORDING, _LEAD_IN):

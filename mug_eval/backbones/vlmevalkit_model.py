@@ -51,7 +51,7 @@ class VLMEvalKitModel:
         timeout: seconds for a call, where the class takes one.
 
     Attributes:
-        most_at_once: calls that can be out at a time; the dispatcher keeps to it.
+        most_calls_in_flight: calls that can be out at a time; the dispatcher keeps to it.
         notes: what could not be set as asked, one line each; for the run's record.
 
     Raises:
@@ -72,8 +72,8 @@ class VLMEvalKitModel:
         self._keywords, self.notes = _decoding_keywords(name, made, sampling, self._is_api)
         if "timeout" in inspect.signature(made).parameters:
             self._keywords["timeout"] = timeout
-        self.most_at_once = concurrency if self._is_api else 1
-        self._threads = ThreadPoolExecutor(self.most_at_once, thread_name_prefix="vlmeval")
+        self.most_calls_in_flight = concurrency if self._is_api else 1
+        self._threads = ThreadPoolExecutor(self.most_calls_in_flight, thread_name_prefix="vlmeval")
         self._making = threading.Lock()
         self._model: Any = None
         self._pictures: tempfile.TemporaryDirectory[str] | None = None

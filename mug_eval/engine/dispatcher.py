@@ -123,7 +123,7 @@ class Dispatcher:
         self._journal = journal
         self._policy = policy
         # A model in this process takes one call at a time; more would wait in its queue while their time-out runs.
-        self._slots = asyncio.Semaphore(min(policy.concurrency, getattr(model, "most_at_once", policy.concurrency)))
+        self._slots = asyncio.Semaphore(min(policy.concurrency, getattr(model, "most_calls_in_flight", policy.concurrency)))
         self._circuit = Circuit(policy.circuit_failures, policy.probe_base, policy.probe_cap, policy.patience)
         self._flights: dict[str, _Flight] = {}
         self._stopped: str | None = None

@@ -7,9 +7,9 @@ import contextlib
 import functools
 import hashlib
 import json
-import queue
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,7 +123,9 @@ class Journal:
             raise UserError(
                 f"cannot open the journal {path} ({error}); mend it, move it away, or choose another --work-dir"
             ) from error
-        self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
+        self._waiting: deque[_Entry] = deque()
+        self._wake = threading.Event()
+        self._waking = self._closing = False
         self._thread: threading.Thread | None = None
 
     async def get(self, key: str) -> Reply | None:
@@ -161,7 +163,11 @@ class Journal:
         if self._thread is None:
             self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
             self._thread.start()
-        self._queue.put(entry)
+        self._waiting.append(entry)
+        if not self._waking:
+            # Once a turn of the loop, not once a reply: each waking hands the interpreter lock to and fro.
+            self._waking = True
+            loop.call_soon(self._wake_writer)
         return entry.done
 
     def read(self, key: str) -> RecordedCall | None:
@@ -188,7 +194,8 @@ class Journal:
     def close(self) -> None:
         """Commit what waits and let go of the file."""
         if self._thread is not None:
-            self._queue.put(None)
+            self._closing = True
+            self._wake.set()
             self._thread.join()
             self._thread = None
         self._reader.close()
@@ -201,22 +208,19 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _wake_writer(self) -> None:
+        self._waking = False
+        self._wake.set()
+
     def _write(self) -> None:
-        """The writer thread: wait for one entry, take all the others that are there, commit them together."""
+        """The writer thread: sleep until entries wait, then commit all that are there, together."""
         while True:
-            entry = self._queue.get()
-            batch: list[_Entry] = []
-            while entry is not None:
-                batch.append(entry)
-                if len(batch) == _MOST_ROWS:
-                    break
-                try:
-                    entry = self._queue.get_nowait()
-                except queue.Empty:
-                    break
-            if batch:
-                self._commit(batch)
-            if entry is None:
+            self._wake.wait()
+            self._wake.clear()
+            closing = self._closing  # read before the entries: what was enqueued before close() is written
+            while self._waiting:
+                self._commit([self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST_ROWS))])
+            if closing:
                 return
 
     def _commit(self, batch: list[_Entry]) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+# Made once: json.dumps would make one at every call.
+_READABLE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_ASCII = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+
 
 def json_bytes(value: Any) -> bytes:
     """Compact JSON in UTF-8, keys in the order given.
@@ -16,8 +20,7 @@ def json_bytes(value: Any) -> bytes:
         ValueError: the value holds NaN or an infinity, which JSON has no word for.
         TypeError: the value is not made of JSON types.
     """
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     try:
-        return text.encode()
+        return _READABLE.encode(value).encode()
     except UnicodeEncodeError:
-        return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+        return _ASCII.encode(value).encode()
