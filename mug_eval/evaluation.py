@@ -168,7 +168,7 @@ class _Evaluation:
                     setting,
                     dispatcher,
                     games,
-                    games_in_flight=2 * self.plan.concurrency,
+                    games_in_flight=self.plan.concurrency,
                     on_done=progress.on_done,
                 )
             except PlayStopped as stopped:

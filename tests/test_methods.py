@@ -252,7 +252,7 @@ async def test_mug_four_agents_go_on_after_losing_a_normal_one() -> None:
     later = [call for call in table.calls if "[Round 2]" in call.text and "Round 3 of talk" in call.text]
     assert {call.seat for call in later} == {"Agent 1", "Agent 2", "Agent 3"}
     assert all("Votes. Agent 1: Agent 4; " in call.text and "Agent 4 has left." in call.text for call in later)
-    assert all("Agent 4:\nI see a dog" in call.text for call in later), "what the one who left said stays on the table"
+    assert all("Agent 4:\n> I see a dog" in call.text for call in later), "what the one who left said stays on the table"
 
 
 async def test_mug_ends_after_t_max() -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from mug_eval.answers import same, spoken
 from mug_eval.methods.chain_of_thought import chain_prompt
-from mug_eval.methods.conversation import answer_line, ask_answer, together, turn
+from mug_eval.methods.conversation import answer_line, ask_answer, statements, together, turn
 from mug_eval.methods.method import CallRange, Method, Table, Verdict
 from mug_eval.methods.self_consistency import sample_chains
 from mug_eval.question import Answer, Question, Unparsed
@@ -66,7 +66,7 @@ class Case:
 
     def transcript(self) -> str:
         """The case so far, in words."""
-        return "\n\n".join(f"{kind}:\n{text or '(said nothing)'}" for kind, text in self.said)
+        return statements(self.said)
 
 
 async def play(question: Question, table: Table, config: CfmadConfig) -> Verdict:

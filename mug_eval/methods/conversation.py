@@ -125,6 +125,11 @@ async def together(calls: Sequence[Awaitable[Result]]) -> list[Result]:
     return [result for result in results if not isinstance(result, BaseException)]
 
 
+def quoted(text: str) -> str:
+    """Somebody's words inside a transcript, every line marked: nobody can forge another's statement, or a vote, by imitating its form."""
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines()) or "> (nothing)"
+
+
 def statements(spoken_by: Sequence[tuple[str, str]]) -> str:
     """What was said, speaker by speaker: part of a public transcript."""
-    return "\n\n".join(f"{seat}:\n{text or '(said nothing)'}" for seat, text in spoken_by)
+    return "\n\n".join(f"{seat}:\n{quoted(text)}" for seat, text in spoken_by)

@@ -21,8 +21,8 @@ ODD = (
 )
 
 TALK = (
-    "Round {round} of talk. Describe what in your picture bears on the question, respond to what was said, and say which answer it "
-    "supports. At most 100 words."
+    "Round {round} of talk. Describe what in your picture matters for the question, respond to what was said, and say which answer it "
+    "supports. Write only your own words, in at most 100 of them."
 )
 VOTE = (
     "Now vote. Rate each of {others} from 0 (not at all) to 10 (very much) on four factors: inconsistency (what they state does not fit "
@@ -38,7 +38,7 @@ ALONE = (
 
 DISCUSSED = "{count} agents discussed the question above. What those said who were not voted out:\n\n{said}"
 SUMMARISE = (
-    "You are {seat}. Weigh the statements against the picture that you see now, keep what the picture bears out, and answer the question "
+    "You are {seat}. Weigh the statements against the picture that you see now, keep what the picture confirms, and answer the question "
     "with a short reason, in at most 100 words."
 )
 FINAL = "Weigh the conclusions above against the picture and write the final answer to the question, in at most 60 words."

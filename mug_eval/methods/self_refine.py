@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mug_eval.answers import spoken
 from mug_eval.methods.chain_of_thought import chain_prompt
-from mug_eval.methods.conversation import answer_line, ask_answer, ask_until_read, turn
+from mug_eval.methods.conversation import answer_line, ask_answer, ask_until_read, statements, turn
 from mug_eval.methods.method import CallRange, Method, Table, Verdict
 from mug_eval.question import Question, Unparsed
 
@@ -51,7 +51,7 @@ async def play(question: Question, table: Table, config: SelfRefineConfig) -> Ve
     table.record("answer", seat="solver", text=draft.text, answer=draft.value, asked_again=draft.asked_again)
     ended, refinements = "turns_used", 0
     for turn_number in range(1, config.turns + 1):
-        shown = f"Draft answer:\n{draft.text or '(empty)'}"
+        shown = statements([("Draft answer", draft.text)])
         change, replies = await ask_until_read(
             table, "critic", turn(question.prompt, shown, CRITIQUE, CRITIQUE_LINE), change_needed, CRITIQUE_LINE
         )
@@ -61,7 +61,7 @@ async def play(question: Question, table: Table, config: SelfRefineConfig) -> Ve
         if verdict is False:
             ended = "no_change"
             break
-        shown += f"\n\nFeedback:\n{feedback or '(empty)'}"
+        shown += "\n\n" + statements([("Feedback", feedback)])
         draft = await ask_answer(table, "solver", turn(question.prompt, shown, REFINE, answer_line(answer_format)), answer_format)
         refinements += 1
         table.record("answer", seat="solver", text=draft.text, answer=draft.value, asked_again=draft.asked_again)
