@@ -12,7 +12,7 @@ import math
 import re
 import zlib
 
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from mug_eval.chat import ImageRef
 from mug_eval.errors import QuestionError
@@ -23,8 +23,9 @@ MOST_PIXELS = 100_000_000
 MOST_PNG_PIXELS = 1_048_576
 """A re-encoded picture up to this size is a PNG (lossless), a larger one a JPEG of quality 95 without chroma subsampling."""
 
-# Only raster formats that datasets use: others (EPS, for one) start external programs or have little-tested decoders.
-_FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+# Only raster formats that datasets use (multi-picture JPEG counts as JPEG): others start external programs (EPS, for one) or have
+# decoders that few people test.
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -102,7 +103,7 @@ def _decode(data: bytes) -> Image.Image:
     if not data:
         raise ImageError("the picture is empty (0 bytes)")
     if _ends_early(data):
-        # Seen here and not left to Pillow: a library may have told Pillow, for the whole process, to fill what is missing with grey.
+        # Not left to Pillow: any library can tell it, for the whole process, to fill what is missing with grey.
         raise ImageError(f"the picture is cut off: its {len(data)} bytes have no end marker")
     try:
         picture: Image.Image = Image.open(io.BytesIO(data), formats=_FORMATS)
@@ -113,7 +114,7 @@ def _decode(data: bytes) -> Image.Image:
         picture.load()
     except ImageError:
         raise
-    except Image.UnidentifiedImageError as error:
+    except UnidentifiedImageError as error:
         raise ImageError(
             f"{len(data)} bytes that begin with {data[:8].hex(' ')} are not a picture ({', '.join(_FORMATS)})"
         ) from error
@@ -131,7 +132,7 @@ def _ends_early(data: bytes) -> bool:
         scan = data.find(b"\xff\xda")
         return scan >= 0 and data.find(b"\xff\xd9", scan) < 0
     if data[:8] == _PNG_SIGNATURE:
-        return b"IEND" not in data[-4096:] and data.find(b"IEND") < 0
+        return b"IEND" not in data
     return False
 
 

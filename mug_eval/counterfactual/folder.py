@@ -105,9 +105,7 @@ class CounterfactualFolder:
             return (f"{len(self._files)} altered pictures, by name (the folder has no {MANIFEST})",)
         every = [entry for entries in self._entries.values() for entry in entries]
         bound = sum(entry.question_index is not None for entry in every)
-        lines = [
-            f"{len(self._files)} altered pictures of {len(self._entries)} originals; {bound} of {len(every)} entries name a question"
-        ]
+        lines = [f"{len(self._files)} altered pictures of {len(self._entries)} originals; {bound} of {len(every)} name a question"]
         doubled = len(every) - len({(entry.image_sha256, entry.question_index) for entry in every})
         if doubled:
             lines.append(f"{doubled} entries are for a question or picture that has one already: the lowest file name is taken")
