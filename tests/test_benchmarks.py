@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import hashlib
 import os
 import ssl
 import subprocess
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 from tables import DATA, ROW, SHARED, TINY, mmmu_row, mmstar_row, picture, pope_row, write_table
 
-from mug_eval.benchmarks import Benchmark, load_task, open_benchmark, task_names
+from mug_eval.benchmarks import Benchmark, load_task, open_benchmark, task_names, vlmeval
 from mug_eval.chat import ImageRef
 from mug_eval.errors import QuestionError, UserError
 from mug_eval.images import load_image
@@ -78,6 +79,19 @@ def test_the_user_s_file_is_read_only_and_only_a_copy_is_kept(tmp_path: Path) ->
     kept = [path for path in (tmp_path / "work").rglob("*") if path.is_file()]
     assert [path.name for path in kept] == ["POPE_local.tsv"]
     assert kept[0].parent.name == benchmark.sha256[:16]
+
+
+def test_the_published_set_is_taken_from_vlmevalkit_s_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # VLMEvalKit takes a file that is there if it has the published checksum; here the tiny one passes for it.
+    table = DATA / TINY["POPE"]
+    (tmp_path / "POPE.tsv").write_bytes(table.read_bytes())
+    monkeypatch.setenv("LMUData", str(tmp_path))
+    loader = vlmeval.load("vlmeval.dataset").ImageYORNDataset
+    monkeypatch.setitem(loader.DATASET_MD5, "POPE", hashlib.md5(table.read_bytes()).hexdigest())
+    benchmark = open_benchmark(load_task("POPE"), work_dir=tmp_path / "work")
+    assert benchmark.indices == ("0", "1", "2", "3", "4", "5")
+    assert benchmark.sha256 == hashlib.sha256(table.read_bytes()).hexdigest()
+    assert benchmark.question("1").images
 
 
 # --- which rows

@@ -1,10 +1,10 @@
-"""VLMEvalKit's own inference plays a protocol: many games at a time, the trace beside the prediction, owed questions asked again."""
+"""VLMEvalKit's own inference plays a protocol: many games at a time, traces beside predictions, owed questions asked again."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import pickle
-import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,7 @@ def test_infer_data_job_plays_a_registered_protocol_and_its_file_scores_right(tm
 
 
 def test_games_run_side_by_side(tmp_path: Path) -> None:
-    running, most, everybody = 0, 0, threading.Event()
+    running, most, everybody = 0, 0, asyncio.Event()
 
     async def play(question: Question) -> dict[str, Any]:
         nonlocal running, most
@@ -96,8 +96,8 @@ def test_games_run_side_by_side(tmp_path: Path) -> None:
         most = max(most, running)
         if most == 4:
             everybody.set()
-        while not everybody.is_set():
-            await asyncio.sleep(0.001)
+        # Nobody ends before four have begun: were they played one after another, this would time out.
+        await asyncio.wait_for(everybody.wait(), timeout=20)
         running -= 1
         return record(question, "Yes")
 
@@ -190,8 +190,7 @@ def test_a_job_that_was_killed_asks_only_what_it_did_not_have(tmp_path: Path) ->
     with pytest.raises(RunStopped):
         infer(dataset_of("POPE", DATA / TINY["POPE"], tmp_path), tmp_path, api_nproc=1)
     checkpoint = next(tmp_path.glob("*_checkpoint.pkl"))
-    with checkpoint.open("rb") as file:
-        assert sorted(pickle.load(file)) == ["0", "1", "2", "3", "4"]
+    assert sorted(vlmeval.load("vlmeval.smp").load(str(checkpoint))) == ["0", "1", "2", "3", "4"]
     asked.clear()
     data = dataset_of("POPE", DATA / TINY["POPE"], tmp_path)
     infer(data, tmp_path, api_nproc=1)
@@ -244,7 +243,7 @@ def test_a_reply_that_could_not_be_read_is_no_failure(tmp_path: Path) -> None:
 
 def test_an_outcome_reads_as_its_prediction_and_survives_the_checkpoint() -> None:
     outcome = Outcome(prediction="Yes", extra_records={"index": "1"})
-    again = pickle.loads(pickle.dumps(outcome))
+    again = pickle.loads(pickle.dumps(outcome))  # noqa: S301 - VLMEvalKit's checkpoint is a pickle
     assert (str(again), again) == ("Yes", outcome)
 
 
@@ -253,6 +252,15 @@ def test_keywords_that_vlmevalkit_adds_are_taken(settings: dict[str, Any]) -> No
     register([NAME], lambda name: by_rule({}))
     model = vlmeval.load("vlmeval.config").supported_VLM[NAME](**settings)
     assert model.is_api and model.use_custom_prompt("POPE")
+
+
+def test_the_exchange_file_is_a_tsv_unless_the_user_chose(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRED_FORMAT", "xlsx")
+    register([NAME], lambda name: by_rule({}))
+    assert os.environ["PRED_FORMAT"] == "xlsx"
+    monkeypatch.delenv("PRED_FORMAT")
+    register([NAME], lambda name: by_rule({}))
+    assert os.environ["PRED_FORMAT"] == "tsv"
 
 
 def test_a_protocol_is_opened_by_its_name_when_the_model_is_built() -> None:

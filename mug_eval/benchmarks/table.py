@@ -194,7 +194,9 @@ def restore_words(path: Path, data: Any, task: Task) -> tuple[Any, list[str]]:
         lists = [str(index) for index in data["index"][is_list]]
         if lists:
             notes.append(f"{len(lists)} open row(s) list several answers; the scorer knows only the whole list: {some(lists)}")
-    hopeless = [str(row["index"]) for _, row in data.iterrows() if not _can_be_right(row, letters, task)]
+    # Without the pictures, of which iterrows would make a copy for each row.
+    texts = data[["index", "answer", *letters]]
+    hopeless = [str(row["index"]) for _, row in texts.iterrows() if not _can_be_right(row, letters, task)]
     if hopeless:
         notes.append(
             f"{len(hopeless)} row(s) have an answer that is none of the choices and are always scored wrong: {some(hopeless)}"

@@ -105,6 +105,8 @@ def construct(loader: str, name: str, inspect: Callable[[Path, Any], None], data
     Raises:
         UserError: the class cannot read or download the table, or ``inspect`` refuses it.
     """
+    import pandas as pd
+
     cls = getattr(load("vlmeval.dataset"), loader, None)
     if cls is None:
         raise UserError(f"VLMEvalKit has no dataset class {loader!r}: use ms-vlmeval==0.0.20")
@@ -117,7 +119,9 @@ def construct(loader: str, name: str, inspect: Callable[[Path, Any], None], data
 
     dataset.load_data = load_data
     folder = {} if data_folder is None else {"LMUData": str(data_folder)}
-    with environment(**folder), quiet(show_stderr=data_folder is None):
+    # As columns of Python strings, which rows with one picture share; pandas 3 would copy it for each (POPE: 10 times).
+    shared = pd.option_context("future.infer_string", False)
+    with environment(**folder), quiet(show_stderr=data_folder is None), shared:
         dataset.__init__(dataset=name)
     del dataset.load_data
     return dataset
