@@ -23,8 +23,8 @@ MOST_PIXELS = 100_000_000
 MOST_PNG_PIXELS = 1_048_576
 """A re-encoded picture up to this size is a PNG (lossless), a larger one a JPEG of quality 95 without chroma subsampling."""
 
-# Only raster formats that datasets use: others (EPS, for one) start external programs or have little-tested decoders.
-_FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+# Only raster formats that datasets use (multi-picture JPEG counts as JPEG): others (EPS, for one) start external programs or have little-tested decoders.
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,

@@ -200,8 +200,8 @@ def methods_fingerprint() -> str:
     """SHA-256 over the files of the methods, prompts included, and of the answer parser: games of two versions must not be mixed."""
     package = Path(__file__).parent
     digest = hashlib.sha256()
-    for path in [package / "answers.py", *sorted((package / "methods").glob("*.py"))]:
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in sorted([*(package / "answers").glob("*.py"), *(package / "methods").glob("*.py")]):
+        digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 

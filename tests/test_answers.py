@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -197,6 +196,47 @@ EXPLICIT_CHOICES = [
     ("<reasoning>Answer: A</reasoning> B", "B"),
     ("<think>I open <think> again</think> and Answer: A</think> Answer: B", "B"),
     ("B<think>or rather Answer: C", "B"),
+    ("Based on the image, the correct answer is:\n\n**B. red bus**", "B"),
+    ("Therefore, option B is the most appropriate answer.", "B"),
+    ("The answer is B, as the bus is red. Option A is incorrect because there's no dog. Option C is not right either.", "B"),
+    ("**Reasoning:** It is red.\n**Answer:** B\n**Confidence:** 0.9", "B"),
+    ("Step 1: look.\nStep 2: think.\nFinal Answer: The final answer is $\\boxed{B}$. I hope it is correct.", "B"),
+    (
+        "Each option:\nA. dog - not visible.\nB. red bus - visible.\nC. dark red bus - not dark.\nD. the blue car - no.\n\nSo the answer is B.",
+        "B",
+    ),
+    ("B\nB\nB", "B"),
+    ("Answer: B\n\nAnswer: B", "B"),
+    ("Answer: (B)red bus", "B"),
+    ("Answer:B.red bus", "B"),
+    ("B.red bus", "B"),
+    ("选B", "B"),
+    ("正确答案是：B", "B"),
+    ("The correct choice is therefore **(B)**.", "B"),
+    ("Agent 3: I maintain that the answer is B.", "B"),
+    ("I agree with Agent 2 that the answer is B.", "B"),
+    ("My vote goes to B.", "B"),
+    ("My best guess is B.", "B"),
+    ("Answer: B (red bus)", "B"),
+    ("Answer: B, red bus", "B"),
+    ("Answer: B, A dog is not visible.", "B"),
+    ("Answer (letter only): B", "B"),
+    ("Answer [A-D]: B", "B"),
+    ("Answer: B\nReason: A is a dog, so A is not correct.", "B"),
+    ("The answer is B because it is red, whereas C would be correct only if it were dark.", "B"),
+    ("The answer is definitely not A; it's B.", "B"),
+    ("Final answer: **B** \u2705", "B"),
+    ("answer is b", "B"),
+    ("A is the answer.", "A"),
+    ("Answer: B.\nAgent 2's answer is C.", "B"),
+    ("The correct answer is not explicitly given, but based on the image, B.", "B"),
+    ("Agent 1: Answer: A\nAgent 2: Answer: C\nMy answer: B", "B"),
+    ("[[B]]", "B"),
+    ("Answer: [[B]]", "B"),
+    ("The answer is $\\mathbf{B}$", "B"),
+    ("{answer: B}", "B"),
+    ("answer=B", "B"),
+    ("The answer (B) is correct.", "B"),
 ]
 
 LOOSE_CHOICES = [
@@ -252,6 +292,21 @@ LOOSE_CHOICES = [
     ("Agent 1 says A. I choose B.", "B"),
     ("Unlike A, B fits best.", "B"),
     ("A is a letter of the alphabet, and so is B, but I choose C.", "C"),
+    ("It could be either B or C, but I lean towards B.", "B"),
+    ("It's either A or B. I'd say B.", "B"),
+    ("I'm going with B", "B"),
+    ("I'm confident that B is correct", "B"),
+    ("I am not convinced that A is correct. I support B.", "B"),
+    ("The image does not show a dog (A) or the blue car (D). It shows a red bus (B).", "B"),
+    ("Options A and C can be excluded. Between B and D, B is the better match.", "B"),
+    ("Since it is red, B.", "B"),
+    ("The image matches option B.", "B"),
+    ("B seems most plausible.", "B"),
+    ("Most likely B", "B"),
+    ("The answer isn't A, it's C", "C"),
+    ("A dog is visible; answer A.", "A"),
+    ("I said A before, but now I choose B.", "B"),
+    ("I disagree with Agent 2, who chose A. B is right.", "B"),
 ]
 
 NO_CHOICE = [
@@ -325,6 +380,19 @@ NO_CHOICE = [
     "nan",
     "=1+1",
     "The options are A, B, C and D.",
+    "I do not agree with Agent 2 that the answer is B.",
+    "I disagree with Agent 2 that the answer is B.",
+    "I am not convinced that B is correct.",
+    "There is no red bus in the image.",
+    "As an AI language model, I cannot see images.",
+    "I cannot determine it; the options include A) dog, B) red bus.",
+    "A. dog - not visible.\nB. red bus - visible.\nC. dark red bus - not dark.\nD. the blue car - no.",
+    "B would be correct if the bus were red.",
+    "It is not A, B.",
+    "Agent 1: B\nAgent 2: C",
+    "B? C? D?",
+    "Answer: B? C?",
+    "1. B\n2. C",
 ]
 
 OTHER_CHOICES = [
@@ -459,6 +527,17 @@ YES = [
     "Answer: No\nI was wrong, I look again.\nAnswer: Yes",
     "Is there a dog? Yes.",
     "It is a yes.",
+    "Yes a dog is there.",
+    "Yes and there is no doubt.",
+    "Yes, and no cat is visible.",
+    "Based on the image, yes, there is a dog.",
+    "A: Yes",
+    "Answer (Yes or No): Yes",
+    "Yes\n\nExplanation: No other animals are there. No cat.",
+    "yes yes",
+    "Answer: Yes.\nThere is a cat, no.",
+    "The answer is: Yes",
+    "Yes, the statement is true.",
 ]
 
 NO = [
@@ -501,6 +580,13 @@ NO = [
     "不是",
     "Final answer: no.",
     "Answer: Yes\nOn a second look:\nAnswer: No",
+    "Based on the image, no, there is no dog.",
+    "Looking at the picture, no.",
+    "A: No",
+    "No dog is visible in the image.",
+    "Answer (Yes or No): No",
+    "No, the statement is false.",
+    "No, not yes.",
 ]
 
 NEITHER = [
@@ -550,6 +636,14 @@ NEITHER = [
     '{"answer": "unclear"}',
     "Agent 1 says the answer is yes.",
     "If the answer is yes, there must be a dog.",
+    "Yes, but no.",
+    "Yes No",
+    "Yes\nNo",
+    "No, the statement is true.",
+    "There is a cat, yes, but no dog.",
+    "It is no dog.",
+    "No dog is visible in the image, but a cat is.",
+    "No more than that can be said.",
 ]
 
 
@@ -734,12 +828,13 @@ HARD = {
 
 
 @pytest.mark.parametrize("text", HARD.values(), ids=HARD.keys())
-def test_no_text_of_40000_characters_takes_long(text: str) -> None:
-    # A bound on processor time two orders of magnitude above what linear work takes: only a blow-up can reach it.
-    before = time.process_time()
-    for answer_format in (BUS, YES_NO, OPEN):
+def test_a_conclusion_is_found_behind_40000_characters_of_anything(text: str) -> None:
+    # Where a reading takes time in the square of the length, or worse, this test does not come to its end.
+    if "<think>" in text:
+        text += "</think>"
+    for answer_format, answer in ((BUS, "B"), (YES_NO, "No"), (OPEN, "42")):
         parse_answer(text, answer_format)
-    assert time.process_time() - before < 20
+        assert value(f"{text}\n\n<answer>{answer}</answer>", answer_format) == answer
 
 
 def test_a_giant_option_text_is_found_whole() -> None:

@@ -23,7 +23,8 @@ _LEAD_IN = re.compile(
 )
 _FIRST_LETTER = re.compile(r"[(\[{<\"']?(?P<letter>[A-Za-z])[)\]}>\"']?(?![\w'])")
 _NEXT_LETTER = re.compile(
-    r"\s?(?:[,/|&+]|and/or|or|and)\s?(?:or\s|and\s)?(?:both\s|option\s|maybe\s|possibly\s|perhaps\s)?[(\[]?(?P<letter>[A-Z])[)\]]?(?![\w'])"
+    r"\s?(?:[,/|&+]|and/or|or|and)\s?(?:or\s|and\s)?(?:both\s|option\s|maybe\s|possibly\s|perhaps\s)?[(\[]?(?P<letter>[A-Z])"
+    r"(?!(?<=[AI])\s(?!(?:and|or|are|both)\b)[a-z])[)\]]?(?![\w'])"
     r"(?!\s(?:is|are|was|does|has|shows|can|cannot|would|seems)\b)"
 )
 _NOT = re.compile(r"(?:definitely |clearly |certainly |probably |likely |surely )?(?:not|neither|never|none|no)\b", re.IGNORECASE)
@@ -40,7 +41,7 @@ _DENIED_AFTER = re.compile(
 )
 _ASSERTED_AFTER = re.compile(
     r"^\W{0,3}(?:\b(?:is|are|must be|would be|should be|seems|seems to be|appears to be|looks|remains|has to be)\s(?:[\w'-]+\s){0,3}?"
-    r"(?:correct|right|best|accurate|true|answer|one|left|it|match|option|choice)\b|remains?\b|stays\b|it is\b|it must be\b|fits best\b|wins\b)",
+    r"(?:correct|right|best|accurate|appropriate|plausible|likely|suitable|true|answer|one|left|it|match|fit|option|choice)\b|remains?\b|stays\b|it is\b|it must be\b|fits best\b|wins\b)",
     re.IGNORECASE,
 )
 _NEGATION = re.compile(r"\b(?:not|never|neither|nor|no|cannot|without|except|unlike|lacks?)\b|n't\b", re.IGNORECASE)
@@ -49,10 +50,12 @@ _DENIED_BEFORE = re.compile(
     r"(?:rul\w+|cross\w*) out|reject\w*|discard\w*|dismiss\w*|(?:wrong|incorrect|false)\s(?:[\w'-]+\s){0,2}?(?:is|are|:))\b|n't\b",
     re.IGNORECASE,
 )
+_CONDITION = re.compile(r"\b(?:if|unless|only when)\b", re.IGNORECASE)
+_WEIGHS = re.compile(r"\b(?:between|either)\b", re.IGNORECASE)
 _CONTRAST = re.compile(r"\b(?:unlike|instead of|rather than|contrary to|in contrast to)\b", re.IGNORECASE)
 _CHOSEN_BEFORE = re.compile(
     r"\b(?:choose|chose|pick|picked|select|selected|selecting|choosing|vote for|votes? (?:is|goes) (?:for|to)|voting for|go with|going with|"
-    r"opt for|settle on|stick with|stand by|stay with|answer(?:ed)?(?: with)?|conclude(?: that)?(?: it is| it's)?|switch to|change (?:my answer )?to|"
+    r"opt for|settle on|stick with|stand by|stay with|(?:would|will|'d|'ll) say|lean(?:ing)? towards?|support|guess|answer(?:ed)?(?: with)?|conclude(?: that)?(?: it is| it's)?|switch to|change (?:my answer )?to|"
     r"changed (?:my answer )?to|leaving|leaves|left with|(?:it|this|that|which) (?:must|has to|should) be|only)\s(?:us\s)?(?:with\s)?(?:only\s)?"
     r"(?:the\s|an?\s)?(?:option\s|choice\s|answer\s|letter\s)?[(\[\"']?$",
     re.IGNORECASE,
@@ -66,15 +69,17 @@ _CLAUSE = re.compile(
     r"(?:^|(?<=\s))(?:but|so(?!\s(?:is|are|do|does|was|were|that|far|much|many)\b)|therefore|thus|hence|because|since|although|though|while|whereas|however|which|then|instead(?!\sof))(?=[\s,]))",
     re.IGNORECASE,
 )
+# "A, B or C" is one list, "between A and B, C" is a list and one more.
+_LISTED = rf"(?:both\s|option\s|the\s|an?\s)?[(\[\"']?{_NAMED}[)\]\"']?"
 _GROUP = re.compile(
-    rf"{_NAMED}(?:(?P<between>[)\]\"']?\s?(?:,|/|&|\bor\b|\band\b|\bnor\b|,\s?(?:or|and|nor)\b)\s?(?:both\s|option\s|the\s|an?\s)?[(\[\"']?){_NAMED})*"
+    rf"{_NAMED}[)\]\"']?(?:\s?,\s?{_LISTED})*(?:\s?(?:,\s?)?(?:/|&|\bor\b|\band\b|\bnor\b)\s?{_LISTED})*", re.IGNORECASE
 )
 _BARE = re.compile(r"(?<![\w'.-])(?P<open>[(\[]?)(?P<letter>[A-Z])(?P<close>[)\]]?)(?![\w'-])")
 _CUED = re.compile(r"\b(?:options?|choices?|answers?|letters?)\s[(\[\"']?$", re.IGNORECASE)
 # A lone capital is an option only where an option can stand: "it is B", "so B", but not "vitamin C" or "tree B".
 _BEFORE_BARE = re.compile(
     r"(?:^|[.;:!?,(\[\n/&>\"'=-]\s?|(?<!\w)(?:is|it's|that's|was|be|say|choose|chose|pick|picked|select|selected|with|so|therefore|thus|hence|then|but|think|believe|"
-    r"probably|definitely|likely|maybe|perhaps|only|clearly|certainly|to|for|on|by|not|or|and|nor|neither|either|both|just|leaves|leaving|than|of|out|"
+    r"probably|definitely|likely|maybe|perhaps|only|clearly|certainly|to|for|on|by|not|or|and|nor|neither|either|both|just|leaves|leaving|than|of|out|between|"
     r"eliminate|reject|exclude|dismiss|discard|guess|actually|also|because|since|while|although|though|that|wait|yes|instead|as|answer|conclude|support|unlike|except)\s)$",
     re.IGNORECASE,
 )
@@ -218,6 +223,8 @@ def _read_letter(value: str, first: re.Match[str], options: _Options) -> Answer 
     letter, rest = first["letter"].upper(), value[first.end() :]
     if letter not in options.letters:
         return Unparsed(f"names {letter}, which is not an option")
+    if rest.startswith("?") and rest.strip("? \n"):
+        return Unparsed(f"asks whether {letter} is the answer: {_shown(value)}")
     others = set()
     at = first.end()
     while (more := _NEXT_LETTER.match(value, at)) is not None:
@@ -325,7 +332,7 @@ def _weigh(text: str, options: _Options) -> _Weights:
 def _stance(before: str, after: str, asked: bool, reported: bool, lead: bool, weights: _Weights) -> list[str]:
     if _DENIED_BEFORE.search(before) or _DENIED_AFTER.match(after):
         return weights.denied
-    if asked or reported:
+    if asked or reported or _CONDITION.search(after) or _WEIGHS.search(before):
         return weights.unclear
     if _ASSERTED_AFTER.match(after) or _CHOSEN_BEFORE.search(before):
         return weights.chosen
@@ -370,7 +377,8 @@ def _letter_marker(text: str, options: _Options) -> Callable[[re.Match[str]], st
         before, after = text[max(0, match.start() - 24) : match.start()], text[match.end() : match.end() + 24]
         wrapped = bool(match["open"]) and bool(match["close"]) or bool(match["close"])
         if not wrapped and not _CUED.search(before):
-            if not _BEFORE_BARE.search(before if match.start() > 24 else "\n" + before):
+            before = before if match.start() > 24 else "\n" + before
+            if not _BEFORE_BARE.search(before) and not _CHOSEN_BEFORE.search(before):
                 return match[0]
             if letter in "AI" and not _AFTER_WORD_LETTER.match(after):
                 return match[0]

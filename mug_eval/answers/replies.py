@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import json_repair
@@ -13,7 +12,8 @@ OPENED, CLOSED = "\ue000", "\ue001"
 """Private-use characters that stand, in plain text, around what a reply encloses as its answer (a box, an answer tag)."""
 
 _THOUGHT = re.compile(
-    r"(?:<|◁)\s{0,3}(?P<close>/?)\s{0,3}(?:think(?:ing)?|reasoning|thoughts?)\b[^<>◁▷\n]{0,80}(?:>|▷)", re.IGNORECASE
+    r"[<◁]\s{0,3}(?P<close>/?)\s{0,3}(?:think(?:ing)?|reasoning|thoughts?)(?:\s+[\w-]{1,30}=[^<>\n]{0,80})?\s{0,3}[>▷]",
+    re.IGNORECASE,
 )
 
 
@@ -134,24 +134,34 @@ def parse_object(text: str) -> dict[str, Any] | None:
 
 def last_object(reply: str) -> Found | None:
     """Like :func:`parse_object` for a spoken reply, with the place of the object."""
-    spans = list(_spans(reply))[-_MOST_SPANS:]
-    for start, end in reversed(spans):
-        try:
-            value = json.loads(reply[start:end], parse_constant=_no_number)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            return Found(value, start, end)
-    for start, end in reversed(spans):
-        if end - start > _LONGEST_REPAIR:
-            continue
-        try:
-            value = json_repair.loads(reply[start:end], skip_json_loads=True)
-        except (ValueError, RecursionError, IndexError, TypeError):
-            continue
-        if isinstance(value, dict) and value:
-            return Found(value, start, end)
-    return None
+    spans = _spans(reply)[-_MOST_SPANS:]
+    empty: Found | None = None
+    for read in (_strict, _repaired):
+        for start, end in reversed(spans):
+            value = read(reply[start:end])
+            if value:
+                return Found(value, start, end)
+            if value is not None and empty is None:
+                empty = Found(value, start, end)
+    return empty
+
+
+def _strict(text: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _repaired(text: str) -> dict[str, Any] | None:
+    if len(text) > _LONGEST_REPAIR or text.count("[") > _DEEPEST:
+        return None
+    try:
+        value = json_repair.loads(text, skip_json_loads=True)
+    except (ValueError, RecursionError, LookupError, TypeError):  # what its hand-written parser has been seen to raise on rubbish
+        return None
+    return value if isinstance(value, dict) and value else None
 
 
 def _no_number(name: str) -> Any:
@@ -159,20 +169,37 @@ def _no_number(name: str) -> Any:
 
 
 _JSON_TOKEN = re.compile(r'[{}]|"(?:[^"\\\n]|\\.)*"')
+_OBJECT_START = re.compile(r"\{\s{0,20}[\"']")
 
 
-def _spans(reply: str) -> Iterator[tuple[int, int]]:
-    """The outermost spans in braces, not too deep; the last one may lack its end."""
-    depth = deepest = start = 0
-    for token in _JSON_TOKEN.finditer(reply):
+def _spans(reply: str) -> list[tuple[int, int]]:
+    """The outermost spans in braces, in order, without those nested too deep.
+
+    A brace that is never closed hides what follows only if it opens an object (the reply was cut off); otherwise it is a
+    character of the prose.
+    """
+    closed: list[tuple[int, int, int]] = []  # start, end, depth
+    opened: list[tuple[int, int]] = []  # start, depth below
+    at = reply.find("{")
+    while at >= 0:
+        token = _JSON_TOKEN.search(reply, at)
+        if token is None:
+            break
+        at = token.end()
         if token[0] == "{":
-            if depth == 0:
-                start, deepest = token.start(), 0
-            depth += 1
-            deepest = max(deepest, depth)
-        elif token[0] == "}" and depth:
-            depth -= 1
-            if depth == 0 and deepest <= _DEEPEST and reply.count("[", start, token.end()) <= 10_000:
-                yield start, token.end()
-    if depth and deepest <= _DEEPEST:
-        yield start, len(reply)
+            opened.append((token.start(), 0))
+        elif token[0] == "}" and opened:
+            start, depth = opened.pop()
+            while closed and closed[-1][0] > start:
+                closed.pop()
+            closed.append((start, token.end(), depth + 1))
+            if opened:
+                above, deepest = opened[-1]
+                opened[-1] = (above, max(deepest, depth + 1))
+        if not opened:
+            at = reply.find("{", at)
+    cut_off = next((start for start, _ in opened if _OBJECT_START.match(reply, start)), len(reply))
+    spans = [(start, end) for start, end, depth in closed if depth <= _DEEPEST and start < cut_off]
+    if cut_off < len(reply) and len(opened) <= _DEEPEST:
+        spans.append((cut_off, len(reply)))
+    return spans

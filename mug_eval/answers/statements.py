@@ -39,12 +39,12 @@ _QUALITY = (
 )
 _HEAD = rf"(?:(?:{_QUALITY}\s){{0,3}}(?:answers?|ans|choice|option|verdict|conclusion|selection|prediction)|答案)"
 _LABEL = re.compile(
-    rf"(?<![\w'-]){_HEAD}(?:\s(?:letter|choice|option|is))?[\"']?\s?(?:[:=]|->|=>|→|\s[-–—]\s)\s?",
+    rf"(?<![\w'-]){_HEAD}(?:\s(?:letter|choice|option|is))?(?:\s?[(\[][^()\[\]\n]{{0,40}}[)\]])?[\"']?\s?(?:[:=]|->|=>|→|\s[-–—]\s)\s?",
     re.IGNORECASE,
 )
 _HEADING = re.compile(rf"^(?:(?:my|the)\s)?{_HEAD}(?:\n|\s(?=[(\[]?\w[)\]]?\W{{0,3}}$))", re.IGNORECASE | re.MULTILINE)
 _SENTENCE = re.compile(
-    r"(?<![\w'-])(?P<head>answer|(?:correct|best|right|final|only|my|chosen|appropriate|accurate|likely)\s(?:option|choice|one|pick|vote|verdict))"
+    r"(?<![\w'-])(?P<head>answer|(?:correct|best|right|final|only|my|chosen|appropriate|accurate|likely)\s(?:option|choice|one|pick|vote|verdict)|my\s(?:best\s)?guess)"
     r"(?P<middle>(?:\s(?!is\b|was\b|would\b|must\b|should\b|isn't\b)[\w'\"-]{1,30}){0,10}?)"
     r"\s(?:(?:is|remains|would be|must be|should be|will be|has to be|goes to)(?![\w']))\s?:?\s?",
     re.IGNORECASE,
@@ -60,7 +60,7 @@ _NOT_MINE = re.compile(
     r"example|instead of|rather than|unlike|first)\b|n't\b|(?<!\bit)(?<!that)(?<!here)'s\s?$",
     re.IGNORECASE,
 )
-_AGREES = re.compile(r"\b(?:I|we)\b.{0,40}\b(?:agree|concur|support)", re.IGNORECASE)
+_AGREES = re.compile(r"\b(?:I|we)\b(?:(?!\bnot\b|n't).){0,40}\b(?:agree|concur|support)", re.IGNORECASE)
 _CLAUSE_END = re.compile(r"[.;:!?\n,]|\b(?:but|so|however|therefore|thus|hence|now)\b", re.IGNORECASE)
 
 

@@ -183,15 +183,12 @@ def _decoding_keywords(name: str, made: Any, sampling: Sampling, is_api: bool) -
         taken.update(_BEYOND_SIGNATURE.get(ancestor.__name__, ()))
     keywords: dict[str, Any] = {"verbose": False} if "verbose" in taken else {}
     notes = [f"{name} takes no seed: its draws cannot be repeated"] if is_api and sampling.temperature != 0 else []
-    greedy = sampling.temperature == 0
-    if sampling.temperature is not None and "do_sample" in taken:
-        keywords["do_sample"] = not greedy
-        greedy_is_set = greedy
-    else:
-        greedy_is_set = False
+    draws = None if sampling.temperature is None or "do_sample" not in taken else sampling.temperature > 0
+    if draws is not None:
+        keywords["do_sample"] = draws
     for field in ("temperature", "top_p", "top_k"):
         value = getattr(sampling, field)
-        if value is None or (field == "temperature" and greedy_is_set):
+        if value is None or (field == "temperature" and draws is False):  # transformers refuses a temperature of 0
             continue
         if field in taken:
             keywords[field] = value

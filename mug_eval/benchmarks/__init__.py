@@ -63,12 +63,20 @@ def open_benchmark(
     )
 
 
-def register(names: Iterable[str], open_play: Callable[[str], Play]) -> list[str]:
+def register(
+    names: Iterable[str],
+    open_play: Callable[[str], Play],
+    *,
+    image_size: tuple[int, int] | None = None,
+    counterfactuals: CounterfactualSource | None = None,
+) -> list[str]:
     """Put protocols into VLMEvalKit's ``supported_VLM``, so that its own ``run.py`` and ``infer_data_job`` play them.
 
     Args:
         names: model names, ``<method>-<backbone>``.
         open_play: name -> the coroutine function that plays one question; called when VLMEvalKit builds the model.
+        image_size: (width, height) in pixels to which every picture is resized, or None for its own size.
+        counterfactuals: where altered pictures come from, or None to play without.
 
     Returns:
         The names that were registered.
@@ -78,4 +86,4 @@ def register(names: Iterable[str], open_play: Callable[[str], Play]) -> list[str
     """
     from mug_eval.benchmarks.register import register_models
 
-    return register_models(names, open_play)
+    return register_models(names, open_play, image_size, counterfactuals)

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-
 from mug_eval.benchmarks import vlmeval
 from mug_eval.benchmarks.benchmark import CounterfactualSource, Scores
-from mug_eval.benchmarks.exchange import UNPARSED, exchange_bytes, open_prediction, replace_file
+from mug_eval.benchmarks.exchange import exchange_bytes, prediction_text, replace_file
 from mug_eval.benchmarks.prompt import answer_format, build_prompt, build_question, picture_cells
 from mug_eval.benchmarks.score import score_predictions
 from mug_eval.benchmarks.table import check_table, restore_words
@@ -74,7 +73,7 @@ class VLMEvalBenchmark:
 
     def prediction(self, index: str, answer: Answer | Unparsed) -> str:
         """See :class:`~mug_eval.benchmarks.benchmark.Benchmark`."""
-        return prediction_text(answer, answer_format(self._row(index), self._task).kind == "open")
+        return prediction_text(answer, answer_format(self._row(index), self._task))
 
     def write_predictions(self, path: Path, predictions: Mapping[str, str]) -> None:
         """See :class:`~mug_eval.benchmarks.benchmark.Benchmark`."""
@@ -96,13 +95,6 @@ class VLMEvalBenchmark:
             else:
                 key.append(str(row[part]))
         return "/".join(key)
-
-
-def prediction_text(answer: Answer | Unparsed, is_open: bool) -> str:
-    """An answer as the scorers read it: a letter, Yes or No, an open answer in lower case, or a text that no choice fits."""
-    if isinstance(answer, Unparsed):
-        return UNPARSED
-    return open_prediction(answer.value) if is_open else answer.value
 
 
 def open_dataset(

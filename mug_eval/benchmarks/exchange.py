@@ -12,6 +12,7 @@ import pandas as pd
 
 from mug_eval.benchmarks.table import MISSING_WORDS
 from mug_eval.errors import RunStopped
+from mug_eval.question import Answer, AnswerFormat, Unparsed
 
 UNPARSED = "Cannot determine the answer"
 """Read by the scorers as no answer: option Z (without a judge and without their random draw), Unknown for Yes/No."""
@@ -20,13 +21,17 @@ _THEIR_OWN = frozenset({"image", "prediction", "gt", "hit", "log", "score", "ext
 _MISSING_FOLDED = frozenset(word.lower() for word in MISSING_WORDS)
 
 
-def open_prediction(text: str) -> str:
-    """An open answer as the scorer should read it.
+def prediction_text(answer: Answer | Unparsed, answer_format: AnswerFormat) -> str:
+    """An answer as the scorers should read it: a letter, Yes or No, or an open answer in lower case.
 
-    It compares in lower case (vlmeval.utils.matching_util: can_infer_text), but takes a capital ``A`` for the option A, into
-    which it puts the right answer: so lower case, or "A dog" is right for "cat".
+    The scorer of open answers compares in lower case (vlmeval.utils.matching_util: can_infer_text), but takes a capital ``A`` for
+    the option A, into which it has put the right answer: so without lower case "A dog" would be right for "cat".
     """
-    lower = text.replace("\x00", "").lower()
+    if isinstance(answer, Unparsed):
+        return UNPARSED
+    if answer_format.kind != "open":
+        return answer.value
+    lower = answer.value.replace("\x00", "").lower()
     if not lower.strip():
         return UNPARSED
     return lower + " " if lower.split()[-1] in _MISSING_FOLDED else lower
@@ -53,14 +58,20 @@ def exchange_bytes(data: Any, predictions: Mapping[str, str]) -> bytes:
             columns[name] = [_cell(cell) for cell in rows[name]]
     columns["prediction"] = [_cell(predictions[str(index)]) for index in rows["index"]]
     text: str = pd.DataFrame(columns).to_csv(sep="\t", index=False, quoting=1, lineterminator="\n")
-    return text.encode("utf-8", errors="replace")
+    return text.encode("utf-8")
+
+
+def guard_words(data: Any) -> Any:
+    """A table whose texts are still there after pandas wrote and read it; pictures are left alone."""
+    return data.assign(**{name: [_cell(cell) for cell in data[name]] for name in data.columns if name != "image"})
 
 
 def _cell(cell: Any) -> Any:
-    """A cell that is still there after pandas read it."""
     if not isinstance(cell, str):
         return cell
-    return cell + " " if cell in MISSING_WORDS else cell.replace("\x00", "")
+    # A reply may hold half of a surrogate pair, which no file can.
+    text = cell.replace("\x00", "").encode("utf-8", errors="replace").decode("utf-8")
+    return text + " " if text in MISSING_WORDS else text
 
 
 def replace_file(path: Path, content: bytes) -> None:

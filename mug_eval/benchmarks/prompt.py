@@ -135,11 +135,11 @@ def build_question(
             images[position] = load_image(encoded[position], image_size)
         except QuestionError as error:
             raise QuestionError(f"row {index}: picture {position + 1}: {error}") from error
+    found = None if counterfactuals is None else counterfactuals.find(index, encoded, picture_names(row))
     altered = None
-    if counterfactuals is not None and (found := counterfactuals.find(index, encoded, picture_names(row))) is not None:
-        # A picture that the text does not mention is not shown, so altering it would make I- the same as I+.
-        if found.position in images:
-            altered = Altered(_fill(prompt, {**images, found.position: found.image}), found.edit)
+    # A picture that the text does not mention is not shown, so altering it would make I- the same as I+.
+    if found is not None and found.position in images:
+        altered = Altered(_fill(prompt, {**images, found.position: found.image}), found.edit)
     return Question(task.name, index, _fill(prompt, images), answer_format(row, task), altered)
 
 

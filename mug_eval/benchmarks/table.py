@@ -18,8 +18,8 @@ REFERENCE_LENGTH = 64
 """An image cell of so many characters or fewer points at another row (vlmeval.dataset.image_base)."""
 
 MISSING_WORDS = frozenset(
-    ["#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>"]
-    + ["N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
+    {"#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"}
+    | {"<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
 )
 """Cells that pandas.read_csv takes for missing values, which in an option or an answer are words."""
 
@@ -50,8 +50,7 @@ def check_table(path: Path, frame: Any, task: Task) -> list[str]:
         raise UserError(f"{named}: no column {', '.join(missing)}; {task.name} needs {', '.join(task.columns)}")
     if len(frame) == 0:
         raise UserError(f"{named}: no rows")
-    if not frame.index.equals(pd.RangeIndex(len(frame))):
-        raise UserError(f"{named}: its rows have more cells than its header")
+    _check_width(path)
     _check_indices(named, frame["index"], task)
     kept = frame[~pd.isna(frame["image"])]
     if len(kept) == 0:
@@ -60,7 +59,7 @@ def check_table(path: Path, frame: Any, task: Task) -> list[str]:
     for column in task.labels:
         empty = _places(kept, pd.isna(kept[column]))
         # A label that is a word for "missing" is a label all the same.
-        literal = _literals(path, [column])[column] if empty else None
+        literal: Any = _literals(path, [column])[column] if empty else None
         for row, index in empty:
             if not str(literal.iloc[row - 1]).strip():
                 raise UserError(f"{named}: row {row} (index {index}): column {column} is empty")
@@ -71,6 +70,14 @@ def check_table(path: Path, frame: Any, task: Task) -> list[str]:
 def _places(frame: Any, wanted: Any) -> list[tuple[int, str]]:
     """(row number from 1, index) of the wanted rows."""
     return [(int(row) + 1, str(index)) for row, index in frame["index"][wanted].items()]
+
+
+def _check_width(path: Path) -> None:
+    """Rows with one cell more than the header: pandas takes their first cells for row labels and shifts all others."""
+    try:
+        pd.read_csv(path, sep="\t", header=None, nrows=2, dtype=str, na_filter=False)
+    except pd.errors.ParserError as error:
+        raise UserError(f"{path.name}: its rows have more cells than its header") from error
 
 
 def _check_indices(named: str, column: Any, task: Task) -> None:
@@ -182,6 +189,11 @@ def restore_words(path: Path, data: Any, task: Task) -> tuple[Any, list[str]]:
     repaired = {name: literal[name].where(literal[name] != "", None).astype(object) for name in columns}
     repaired["answer"] = pd.Series(answers, index=data.index, dtype=object)
     data = data.assign(**repaired)
+    if task.open_without_options and letters:
+        is_list = literal["answer"].str.fullmatch(r"\s*\[.*\]\s*") & repaired[letters[0]].isna()
+        lists = [str(index) for index in data["index"][is_list]]
+        if lists:
+            notes.append(f"{len(lists)} open row(s) list several answers; the scorer knows only the whole list: {some(lists)}")
     hopeless = [str(row["index"]) for _, row in data.iterrows() if not _can_be_right(row, letters, task)]
     if hopeless:
         notes.append(
