@@ -251,6 +251,7 @@ class Reporter:
                 self._jobs.remove(entry)
                 if self._live:
                     self._live.remove_task(entry[1])
+                    self._live.refresh()
             self._print(closing_line(job))
 
     def note(self, line: str) -> None:
@@ -260,7 +261,7 @@ class Reporter:
 
     def _print(self, line: str) -> None:
         if self._live:
-            self._live.console.print(line, markup=False, highlight=False)
+            self._live.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:
             print(line, file=self._stream, flush=True)
 
