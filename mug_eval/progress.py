@@ -11,10 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TextIO
 
 PLAIN_SECONDS = 10.0
-"""A log gets one line a job at most this often."""
+"""A log gets one line a job at most this often, and at least every :data:`IDLE_SECONDS`."""
+
+IDLE_SECONDS = 60.0
+"""Without news, a log gets a line this often: it is still at work."""
 
 _WINDOW_SECONDS = 60.0
 """Rates are those of the last minute: replayed questions rush by at the start and say nothing about the rest."""
+
+_WINDOW_QUESTIONS = 20
+"""And of at least so many questions, since a slow model finishes less than one a minute."""
 
 
 class Traffic(Protocol):
@@ -97,12 +103,14 @@ class JobProgress:
     unparsed: int = 0
     started: float = field(init=False)
     before: Traffic = field(init=False)
-    _samples: deque[tuple[float, int, int]] = field(init=False, default_factory=deque)
+    _done_at: deque[tuple[float, int]] = field(init=False, default_factory=deque)
+    _calls_at: deque[tuple[float, int]] = field(init=False, default_factory=deque)
 
     def __post_init__(self) -> None:
         self.started = self.clock()
         self.before = self.traffic()
-        self._samples.append((self.started, self.done, 0))
+        self._done_at.append((self.started, self.done))
+        self._calls_at.append((self.started, 0))
 
     def on_done(self, event: object) -> None:
         """Count one question: a record of ``games.jsonl``, or anything else for one that is owed."""
@@ -128,17 +136,19 @@ class JobProgress:
         )
 
     def rates(self) -> tuple[float, float]:
-        """(questions, calls) a second over the last minute; call it about as often as a line is shown."""
+        """(questions, calls) a second of late; call it about as often as a line is shown."""
         now, calls = self.clock(), self.spent().calls
-        samples = self._samples
-        while len(samples) > 1 and samples[0][0] < now - _WINDOW_SECONDS:
-            samples.popleft()
-        then, done_then, calls_then = samples[0]
-        if now - samples[-1][0] >= 1:
-            samples.append((now, self.done, calls))
-        if now <= then:
-            return 0.0, 0.0
-        return (self.done - done_then) / (now - then), (calls - calls_then) / (now - then)
+        long_ago = now - _WINDOW_SECONDS
+        done_at, calls_at = self._done_at, self._calls_at
+        if self.done != done_at[-1][1]:
+            done_at.append((now, self.done))
+        while len(done_at) > 1 and done_at[1][0] <= long_ago and self.done - done_at[1][1] >= _WINDOW_QUESTIONS:
+            done_at.popleft()
+        if calls != calls_at[-1][1]:
+            calls_at.append((now, calls))
+        while len(calls_at) > 1 and calls_at[1][0] <= long_ago:
+            calls_at.popleft()
+        return _rate(done_at[0], (now, self.done)), _rate(calls_at[0], (now, calls))
 
     def status(self) -> str:
         """The line while it runs, without the name."""
@@ -148,7 +158,8 @@ class JobProgress:
         parts = [f"{self.done}/{self.total} done"]
         parts += [f"{self.owed} owed"] if self.owed else []
         parts += [f"{self.unparsed} unparsed"] if self.unparsed else []
-        parts += [f"{calls_a_second:.1f} calls/s", f"{spent.tokens} tokens"]
+        speed = f"{calls_a_second:.1f}/s" if calls_a_second >= 1 else f"{60 * calls_a_second:.1f}/min"
+        parts += [f"{spent.calls:,} calls at {speed}", f"{spent.tokens} tokens"]
         parts += [f"{spent.hits} replayed"] if spent.hits else []
         parts += [f"{spent.retries} retries"] if spent.retries else []
         if spent.circuit == "open":
@@ -156,6 +167,10 @@ class JobProgress:
         elif left > 0:
             parts.append(f"{duration(left / a_second)} left" if a_second > 0 else "time left unknown")
         return ", ".join(parts)
+
+
+def _rate(then: tuple[float, int], now: tuple[float, int]) -> float:
+    return (now[1] - then[1]) / (now[0] - then[0]) if now[0] > then[0] else 0.0
 
 
 def closing_line(job: JobProgress) -> str:
@@ -196,6 +211,7 @@ class Reporter:
         self._mode, self._stream, self._clock, self._live = mode, stream, clock, live
         self._jobs: list[tuple[JobProgress, Any]] = []
         self._last = clock()
+        self._news: dict[int, tuple[object, float]] = {}
         self._lock = threading.Lock()
 
     def job(self, name: str, total: int, *, done: int = 0, traffic: Callable[[], Traffic] = Spent) -> JobProgress:
@@ -222,7 +238,11 @@ class Reporter:
             elif self._mode == "plain" and self._clock() - self._last >= PLAIN_SECONDS:
                 self._last = self._clock()
                 for job, _ in self._jobs:
-                    self._print(f"{job.name}: {job.status()}")
+                    status, state = job.status(), (job.done, job.owed, job.spent())
+                    seen, printed = self._news.get(id(job), (None, job.started))
+                    if state != seen or self._last - printed >= IDLE_SECONDS:
+                        self._news[id(job)] = state, self._last
+                        self._print(f"{job.name}: {status}")
 
     def close(self, job: JobProgress) -> None:
         """Print the job's closing line and show it no longer."""
@@ -231,6 +251,7 @@ class Reporter:
                 self._jobs.remove(entry)
                 if self._live:
                     self._live.remove_task(entry[1])
+                    self._live.refresh()
             self._print(closing_line(job))
 
     def note(self, line: str) -> None:
@@ -240,7 +261,7 @@ class Reporter:
 
     def _print(self, line: str) -> None:
         if self._live:
-            self._live.console.print(line, markup=False, highlight=False)
+            self._live.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:
             print(line, file=self._stream, flush=True)
 

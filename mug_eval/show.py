@@ -127,8 +127,10 @@ def _question(page: _Page, record: Record, read: ReadMessages | None) -> None:
 def _heading(event: Record) -> str:
     """Events with the same heading stand together."""
     kind = str(event.get("event"))
+    if kind == "statement" and event.get("phase") == "summary":
+        return f"Summary, round {event.get('round')}"
     if kind in ("statement", "vote", "elimination"):
-        name = {"observe": "observation", "reason": "statements", "summary": "summary"}.get(str(event.get("phase")), "statements")
+        name = {"observe": "observation", "reason": "statements"}.get(str(event.get("phase")), "statements")
         return f"Round {event.get('round')}, {name}" if kind == "statement" else f"Round {event.get('round')}, vote"
     if kind in ("argument", "critique", "rebuttal"):
         names = {"argument": "Arguments", "critique": "Critiques", "rebuttal": "Rebuttals"}

@@ -95,7 +95,21 @@ def test_calls_and_tokens_are_rates_and_sums() -> None:
     job = Reporter("quiet", io.StringIO(), clock).job("j", 10, traffic=dispatcher)
     clock.now += 4
     dispatcher.counts = Spent(calls=50, hits=7, prompt_tokens=12_345)
-    assert "12.5 calls/s, 12.3k tokens, 7 replayed" in job.status()
+    assert "50 calls at 12.5/s, 12.3k tokens, 7 replayed" in job.status()
+
+
+def test_a_slow_model_is_counted_by_the_minute_and_its_time_left_by_more_than_the_last_minute() -> None:
+    clock, dispatcher = Clock(), Dispatcher()
+    job = Reporter("quiet", io.StringIO(), clock).job("j", 5, traffic=dispatcher)
+    line = ""
+    for second in range(1, 301):
+        clock.now += 1
+        if second % 100 == 0:
+            job.on_done(DONE)
+        dispatcher.counts = Spent(calls=second // 20)
+        line = job.status()
+    assert line.startswith("3/5 done, 15 calls at 3.0/min, ")
+    assert line.endswith("3 min 20 s left")
 
 
 def test_tokens_that_the_backbone_did_not_count_are_not_passed_over() -> None:
@@ -107,19 +121,32 @@ def test_tokens_that_the_backbone_did_not_count_are_not_passed_over() -> None:
 def test_a_log_gets_a_line_at_most_every_ten_seconds_for_each_job() -> None:
     clock, log = Clock(), io.StringIO()
     reporter = Reporter("plain", log, clock)
-    first, second = reporter.job("a on POPE", 3), reporter.job("b on POPE", 3)
+    first, second = reporter.job("a on POPE", 300), reporter.job("b on POPE", 300)
     for _ in range(25):
         clock.now += 1
+        first.on_done(DONE)
+        second.on_done(OWED)
         reporter.tick()
     assert [line.split(":")[0] for line in log.getvalue().splitlines()] == ["a on POPE", "b on POPE"] * 2
     reporter.close(first)
     clock.now += 10
+    second.on_done(DONE)
     reporter.tick()
     assert [line.split(":")[0] for line in log.getvalue().splitlines()][4:] == ["a on POPE", "b on POPE"]
     reporter.close(second)
     clock.now += 10
     reporter.tick()
     assert len(log.getvalue().splitlines()) == 7
+
+
+def test_a_log_without_news_gets_a_line_a_minute() -> None:
+    clock, log = Clock(), io.StringIO()
+    reporter = Reporter("plain", log, clock)
+    reporter.job("a on POPE", 3)
+    for _ in range(200):
+        clock.now += 1
+        reporter.tick()
+    assert len(log.getvalue().splitlines()) == 4  # the first, then one a minute
 
 
 def test_quiet_prints_the_closing_line_only() -> None:
