@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from mug_eval.backbones.catalogue import open_backbone
@@ -22,7 +21,6 @@ from mug_eval.engine.games import GamesFile
 from mug_eval.engine.journal import Journal
 from mug_eval.engine.lock import work_dir_lock
 from mug_eval.engine.runner import Owed, PlayStopped, Setting, play_questions
-from mug_eval.errors import RunStopped, UserError
 from mug_eval.plan import Job, Plan, identity
 from mug_eval.progress import Reporter, ScoreRow, open_reporter, score_table
 from mug_eval.results import ResultFolder, Tally, methods_fingerprint, run_json, scores_json, write_json
@@ -116,10 +114,13 @@ class _Evaluation:
         """Every job in order. All settings are checked against the folders before the first call is spent."""
         jobs = self.plan.jobs
         identities = []
+        said: set[str] = set()
         for job in jobs:
             benchmark = self.opened.benchmark(job)
-            for note in benchmark.notes:
-                self.reporter.note(f"{job.benchmark}: {note}")
+            for note in (f"{job.benchmark}: {note}" for note in benchmark.notes):
+                if note not in said:
+                    said.add(note)
+                    self.reporter.note(note)
             identities.append(self._identity(job, benchmark))
         for job, mine in zip(jobs, identities, strict=True):
             ResultFolder.of(self.plan.work_dir, job).begin(mine)
@@ -145,6 +146,7 @@ class _Evaluation:
                 concurrency=plan.concurrency,
                 timeout=plan.timeout,
                 retries=plan.retries,
+                patience=plan.patience,
                 call_budget=plan.call_budget,
                 token_budget=plan.token_budget,
                 seed=job.seed,

@@ -95,6 +95,7 @@ class Plan:
         token_budget: most prompt and completion tokens of this run; None: no limit.
         timeout: seconds that one call may take.
         retries: further tries of a call that failed.
+        patience: seconds that the backbone may stay away before the run stops.
         allow_missing: score even if questions are owed.
         quiet: closing lines only.
         wait: wait for another run on the same work_dir instead of refusing.
@@ -108,6 +109,7 @@ class Plan:
     token_budget: int | None = None
     timeout: float = 600.0
     retries: int = 5
+    patience: float = 900.0
     allow_missing: bool = False
     quiet: bool = False
     wait: bool = False
@@ -124,6 +126,45 @@ class Player:
     backbone: BackboneSpec
 
 
+@dataclass(frozen=True, slots=True)
+class ModelSetting:
+    """How a model plays: the part of a job that does not depend on the benchmark."""
+
+    config: Any
+    sampling: Sampling
+    image_size: tuple[int, int] | None
+
+
+def model_setting(
+    name: str, *, preset: str = "native", settings: Sequence[str] = (), base_url: str | None = None
+) -> tuple[Player, ModelSetting]:
+    """Resolve ``<method>-<backbone>`` with the same rules as the command line.
+
+    Args:
+        name: ``mug-qwen``.
+        preset: ``native`` or ``paper``.
+        settings: as after ``--set``; those of other methods are passed over, since one list serves many models.
+        base_url: of an OpenAI-compatible server.
+
+    Raises:
+        UserError: an unknown name, or a setting that does not fit.
+    """
+    method_name, backbone = split_model(name)
+    method, fixed = find_method(method_name)
+    spec = parse_backbone(backbone)
+    player = Player(name, method, fixed, replace(spec, base_url=base_url) if base_url else spec)
+    tree = parse_set(settings)
+    mine = {key: value for key, value in tree.items() if key not in methods() or key == method.name}
+    _check_namespaces(mine, [player])
+    return player, _setting(player, preset, mine)
+
+
+def _setting(player: Player, preset: str, settings: Mapping[str, Any]) -> ModelSetting:
+    config = _method_config(player, settings)
+    sampling, image = _decoding(player.backbone, preset, settings)
+    return ModelSetting(config, sampling, image.size)
+
+
 def make_plan(args: argparse.Namespace) -> Plan:
     """Resolve what the user typed (``cli.run`` defines the options).
 
@@ -138,17 +179,16 @@ def make_plan(args: argparse.Namespace) -> Plan:
         raise UserError(f"--counterfactuals {args.counterfactuals}: no such folder")
     jobs = []
     for player in players:
-        config = _method_config(player, settings)
-        sampling, image = _decoding(player.backbone, args.preset, settings)
+        how = _setting(player, args.preset, settings)
         jobs += [
             Job(
                 model=player.name,
                 method=player.method,
-                config=config,
+                config=how.config,
                 backbone=player.backbone,
                 preset=args.preset,
-                sampling=sampling,
-                image_size=image.size,
+                sampling=how.sampling,
+                image_size=how.image_size,
                 seed=args.seed,
                 benchmark=benchmark,
                 data_file=data_file,
@@ -167,6 +207,7 @@ def make_plan(args: argparse.Namespace) -> Plan:
         token_budget=args.token_budget,
         timeout=args.timeout,
         retries=args.retries,
+        patience=args.patience,
         allow_missing=args.allow_missing,
         quiet=args.quiet,
         wait=args.wait,

@@ -40,7 +40,7 @@ class ScriptedTable:
 
     script: Script
     seed: int = 0
-    sampling: Sampling = Sampling(temperature=0.2, max_tokens=64)
+    sampling: Sampling = field(default_factory=lambda: Sampling(temperature=0.2, max_tokens=64))
     draws: dict[str, Callable[[Sequence[Any]], Any]] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)

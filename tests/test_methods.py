@@ -421,5 +421,5 @@ def test_a_schema_asks_for_every_other_agent_and_factor() -> None:
     ],
 )
 def test_settings_that_make_no_game_are_refused(settings: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="must|exclude"):
+    with pytest.raises(ValueError, match=r"must|exclude"):
         MugConfig(**settings)  # type: ignore[arg-type]

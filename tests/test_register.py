@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 from tables import DATA, TINY, mmmu_row, mmstar_row, pope_row, write_table
 
-from mug_eval.benchmarks import register, vlmeval
+from mug_eval.benchmarks import vlmeval
 from mug_eval.benchmarks.exchange import prediction_text
-from mug_eval.benchmarks.register import Outcome, RegisteredModel
+from mug_eval.benchmarks.registered_model import Outcome, RegisteredModel, put_into_vlmevalkit
 from mug_eval.chat import TransientError
 from mug_eval.errors import RunStopped, UserError
 from mug_eval.question import Answer, Question, Unparsed
@@ -78,7 +78,7 @@ GOLD = {
 
 @pytest.mark.parametrize("name", sorted(GOLD))
 def test_infer_data_job_plays_a_registered_protocol_and_its_file_scores_right(tmp_path: Path, name: str) -> None:
-    assert register([NAME], lambda model: by_rule(GOLD[name])) == [NAME]
+    assert put_into_vlmevalkit([NAME], lambda model: by_rule(GOLD[name])) == [NAME]
     data = dataset_of(name, DATA / TINY[name], tmp_path)
     frame = infer(data, tmp_path)
     assert [str(index) for index in frame["index"]] == list(GOLD[name])
@@ -101,7 +101,7 @@ def test_games_run_side_by_side(tmp_path: Path) -> None:
         running -= 1
         return record(question, "Yes")
 
-    register([NAME], lambda name: play)
+    put_into_vlmevalkit([NAME], lambda name: play)
     infer(dataset_of("POPE", DATA / TINY["POPE"], tmp_path), tmp_path, api_nproc=4)
     assert most == 4
 
@@ -114,7 +114,7 @@ def test_a_protocol_is_shown_the_question_and_not_the_answer(tmp_path: Path) -> 
         return record(question, "A")
 
     rows = [mmmu_row(1, answer="B", image_path="['secret_name.png']"), mmmu_row(2)]
-    register([NAME], lambda name: play)
+    put_into_vlmevalkit([NAME], lambda name: play)
     data = dataset_of("MMMU_DEV_VAL", write_table(tmp_path / "t.tsv", rows), tmp_path)
     infer(data, tmp_path)
     one = next(question for question in seen if question.index == "1")
@@ -137,7 +137,7 @@ def test_an_option_that_pandas_takes_for_missing_is_shown_and_scores(tmp_path: P
         seen.append(question)
         return record(question, "D")
 
-    register([NAME], lambda name: play)
+    put_into_vlmevalkit([NAME], lambda name: play)
     data = dataset_of("MMStar", write_table(tmp_path / "t.tsv", [mmstar_row(0, D="None", answer="D")]), tmp_path)
     infer(data, tmp_path)
     assert ("D", "None") in seen[0].answer_format.options
@@ -163,7 +163,7 @@ def failing(times: dict[str, int], error: Exception, asked: list[str]) -> Play:
 
 def test_an_owed_question_is_not_scored_and_asked_again_next_time(tmp_path: Path) -> None:
     asked: list[str] = []
-    register([NAME], lambda name: failing({"2": 1, "4": 1}, TransientError("server\nbusy"), asked))
+    put_into_vlmevalkit([NAME], lambda name: failing({"2": 1, "4": 1}, TransientError("server\nbusy"), asked))
     model = vlmeval.load("vlmeval.config").supported_VLM[NAME]()
     vlmeval.load("vlmeval.config").supported_VLM[NAME] = lambda **ignored: model
     data = dataset_of("POPE", DATA / TINY["POPE"], tmp_path)
@@ -184,7 +184,7 @@ def test_an_owed_question_is_not_scored_and_asked_again_next_time(tmp_path: Path
 def test_a_job_that_was_killed_asks_only_what_it_did_not_have(tmp_path: Path) -> None:
     asked: list[str] = []
     stopped = RunStopped("the call budget is spent")
-    register([NAME], lambda name: failing({"5": 1}, stopped, asked))
+    put_into_vlmevalkit([NAME], lambda name: failing({"5": 1}, stopped, asked))
     model = vlmeval.load("vlmeval.config").supported_VLM[NAME]()
     vlmeval.load("vlmeval.config").supported_VLM[NAME] = lambda **ignored: model
     with pytest.raises(RunStopped):
@@ -209,7 +209,7 @@ def test_an_owed_question_in_a_checkpoint_is_asked_again(tmp_path: Path) -> None
             raise RunStopped("the disk is full")
         return record(question, GOLD["POPE"][question.index])
 
-    register([NAME], lambda name: play)
+    put_into_vlmevalkit([NAME], lambda name: play)
     with pytest.raises(RunStopped):
         infer(dataset_of("POPE", DATA / TINY["POPE"], tmp_path), tmp_path, api_nproc=1)
     asked_before = list(asked)
@@ -221,7 +221,7 @@ def test_an_owed_question_in_a_checkpoint_is_asked_again(tmp_path: Path) -> None
 
 def test_an_unreadable_picture_is_owed_and_the_others_are_played(tmp_path: Path) -> None:
     rows = [pope_row(0), pope_row(1, image="A" * 100), pope_row(2, question="")]
-    register([NAME], lambda name: by_rule(dict.fromkeys("012", "Yes")))
+    put_into_vlmevalkit([NAME], lambda name: by_rule(dict.fromkeys("012", "Yes")))
     frame = infer(dataset_of("POPE", write_table(tmp_path / "t.tsv", rows), tmp_path), tmp_path)
     assert frame["prediction"][0] == "Yes"
     assert frame["prediction"][1].startswith("Failed to obtain answer via API. row 1: picture 1:")
@@ -232,7 +232,7 @@ def test_a_reply_that_could_not_be_read_is_no_failure(tmp_path: Path) -> None:
     async def play(question: Question) -> dict[str, Any]:
         return record(question, "x") | {"prediction": prediction_text(Unparsed("unclear"), question.answer_format)}
 
-    register([NAME], lambda name: play)
+    put_into_vlmevalkit([NAME], lambda name: play)
     data = dataset_of("POPE", DATA / TINY["POPE"], tmp_path)
     infer(data, tmp_path)
     assert set(evaluate(data, tmp_path)["acc"]) == {0}
@@ -249,17 +249,17 @@ def test_an_outcome_reads_as_its_prediction_and_survives_the_checkpoint() -> Non
 
 @pytest.mark.parametrize("settings", [{"use_vllm": True}, {"retry": 3, "verbose": True}, {}])
 def test_keywords_that_vlmevalkit_adds_are_taken(settings: dict[str, Any]) -> None:
-    register([NAME], lambda name: by_rule({}))
+    put_into_vlmevalkit([NAME], lambda name: by_rule({}))
     model = vlmeval.load("vlmeval.config").supported_VLM[NAME](**settings)
     assert model.is_api and model.use_custom_prompt("POPE")
 
 
 def test_the_exchange_file_is_a_tsv_unless_the_user_chose(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRED_FORMAT", "xlsx")
-    register([NAME], lambda name: by_rule({}))
+    put_into_vlmevalkit([NAME], lambda name: by_rule({}))
     assert os.environ["PRED_FORMAT"] == "xlsx"
     monkeypatch.delenv("PRED_FORMAT")
-    register([NAME], lambda name: by_rule({}))
+    put_into_vlmevalkit([NAME], lambda name: by_rule({}))
     assert os.environ["PRED_FORMAT"] == "tsv"
 
 
@@ -270,7 +270,7 @@ def test_a_protocol_is_opened_by_its_name_when_the_model_is_built() -> None:
         opened.append(name)
         return by_rule({})
 
-    register([NAME], open_play)
+    put_into_vlmevalkit([NAME], open_play)
     assert opened == []
     vlmeval.load("vlmeval.config").supported_VLM[NAME]()
     assert opened == [NAME]
@@ -278,9 +278,9 @@ def test_a_protocol_is_opened_by_its_name_when_the_model_is_built() -> None:
 
 def test_a_model_of_vlmevalkit_s_own_is_not_replaced() -> None:
     with pytest.raises(UserError, match="has a model 'GPT4o' already"):
-        register(["GPT4o"], lambda name: by_rule({}))
-    register([NAME], lambda name: by_rule({}))
-    register([NAME], lambda name: by_rule({}))
+        put_into_vlmevalkit(["GPT4o"], lambda name: by_rule({}))
+    put_into_vlmevalkit([NAME], lambda name: by_rule({}))
+    put_into_vlmevalkit([NAME], lambda name: by_rule({}))
 
 
 def test_a_dataset_without_a_task_file_is_refused(tmp_path: Path) -> None:
@@ -290,3 +290,60 @@ def test_a_dataset_without_a_task_file_is_refused(tmp_path: Path) -> None:
         dataset = cls(dataset="Unheard")
     with pytest.raises(UserError, match="cannot play Unheard"):
         RegisteredModel(lambda: by_rule({})).set_dump_image(dataset.dump_image)
+
+
+# the whole way: register() as a user calls it, games over HTTP
+
+
+def test_registered_models_play_the_games_that_run_eval_plays(tmp_path: Path) -> None:
+    """``register()`` and ``run_eval.py`` share seeds, calls and journal: whichever comes second asks nothing."""
+    from servers import ChatServer
+    from test_kill import Ledger
+
+    from mug_eval.benchmarks import register
+    from mug_eval.cli import main
+
+    supported = vlmeval.load("vlmeval.config").supported_VLM
+    ledger = Ledger()
+    with ChatServer(ledger) as server:
+        work_dir = tmp_path / "outputs"
+        names = register(["mad-vote-qwen"], base_url=server.base_url, work_dir=work_dir, seed=3, settings=["mug.agents=4"])
+        assert names == ["mad-vote-qwen"]
+        dataset = dataset_of("POPE", DATA / TINY["POPE"], tmp_path)
+        with vlmeval.quiet():
+            vlmeval.load("vlmeval.inference").infer_data_job(
+                "mad-vote-qwen", work_dir=str(tmp_path), model_name="mad-vote-qwen", dataset=dataset, api_nproc=4
+            )
+        table = pd.read_csv(tmp_path / "mad-vote-qwen_POPE_tiny.tsv", sep="\t")
+        assert len(table) == len(GOLD["POPE"]) and set(table["prediction"]) <= {"Yes", "No", "Cannot determine the answer"}
+        trace = table["extra_records"][0]
+        assert "Agent 3" in trace and "'calls'" in trace
+        asked = len(ledger.asked)
+        assert asked >= 6 * len(table)
+        argv = ["run", "--model", "mad-vote-qwen", "--base-url", server.base_url, "--data", "POPE", "--seed", "3", "--quiet"]
+        # The process that registered holds the work-dir; the journal is copied as a user would move it.
+        other = tmp_path / "other"
+        other.mkdir()
+        import sqlite3
+
+        with sqlite3.connect(work_dir / "journal.sqlite") as source, sqlite3.connect(other / "journal.sqlite") as copy:
+            source.backup(copy)
+        assert main([*argv, "--data-file", f"POPE={DATA / TINY['POPE']}", "--work-dir", str(other)]) == 0
+        assert len(ledger.asked) == asked, "the same games: nothing is asked again"
+        predictions = pd.read_csv(other / "mad-vote-qwen" / "POPE" / "predictions.tsv", sep="\t")
+        assert list(predictions["prediction"]) == list(table["prediction"])
+    supported.pop("mad-vote-qwen")
+
+
+def test_every_method_and_backbone_can_be_registered(tmp_path: Path) -> None:
+    from mug_eval.benchmarks import register
+    from mug_eval.registration import every_model
+
+    supported = vlmeval.load("vlmeval.config").supported_VLM
+    before = set(supported)
+    try:
+        assert register(work_dir=tmp_path) == every_model()
+        assert {"mug-qwen", "sc12-internvl", "cfmad-gpt-4o-mini", "self-refine-qwen"} <= set(supported)
+    finally:
+        for name in set(supported) - before:
+            del supported[name]

@@ -5,15 +5,12 @@ Light to import: VLMEvalKit, pandas and torch are loaded when a benchmark is ope
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from mug_eval.benchmarks.benchmark import Benchmark, CounterfactualSource, FoundCounterfactual, Scores
 from mug_eval.benchmarks.task import Task, load_task, task_names
-
-if TYPE_CHECKING:
-    from mug_eval.benchmarks.register import Play
 
 __all__ = [
     "Benchmark",
@@ -63,27 +60,20 @@ def open_benchmark(
     )
 
 
-def register(
-    names: Iterable[str],
-    open_play: Callable[[str], Play],
-    *,
-    image_size: tuple[int, int] | None = None,
-    counterfactuals: CounterfactualSource | None = None,
-) -> list[str]:
-    """Put protocols into VLMEvalKit's ``supported_VLM``, so that its own ``run.py`` and ``infer_data_job`` play them.
+def register(models: Iterable[str] | None = None, **settings: Any) -> list[str]:
+    """Put every ``<method>-<backbone>`` into VLMEvalKit's ``supported_VLM``, so that its own ``run.py`` and ``infer_data_job`` play them.
 
     Args:
-        names: model names, ``<method>-<backbone>``.
-        open_play: name -> the coroutine function that plays one question; called when VLMEvalKit builds the model.
-        image_size: (width, height) in pixels to which every picture is resized, or None for its own size.
-        counterfactuals: where altered pictures come from, or None to play without.
+        models: model names, or None for all methods (self-consistency as sc3, sc5, sc12) with all short backbone names.
+        settings: see :func:`mug_eval.registration.register_models`.
 
     Returns:
         The names that were registered.
 
     Raises:
-        UserError: VLMEvalKit has a model of that name already.
+        UserError: an unknown name or setting, or VLMEvalKit has a model of that name already.
     """
-    from mug_eval.benchmarks.register import register_models
+    # The one arrow that points up: users look for this name here, and what plays a game is above this package.
+    from mug_eval.registration import register_models
 
-    return register_models(names, open_play, image_size, counterfactuals)
+    return register_models(models, **settings)

@@ -100,6 +100,9 @@ def parser() -> Parser:
     run.add_argument("--concurrency", type=at_least(1), default=8, metavar="N", help="calls in flight at a time (default: 8)")
     run.add_argument("--timeout", type=seconds, default=600.0, metavar="S", help="seconds that one call may take (default: 600)")
     run.add_argument("--retries", type=at_least(0), default=5, metavar="N", help="further tries of a call that failed (default: 5)")
+    run.add_argument(
+        "--patience", type=seconds, default=900.0, metavar="S", help="seconds to wait for a server that stays away (default: 900)"
+    )
     run.add_argument("--call-budget", type=at_least(0), metavar="N", help="stop after that many requests")
     run.add_argument("--token-budget", type=at_least(0), metavar="N", help="stop after that many tokens")
     run.add_argument("--allow-missing", action="store_true", help="score even if questions are owed")

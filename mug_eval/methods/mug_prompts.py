@@ -29,7 +29,10 @@ VOTE = (
     "your picture), deviation (they stand apart from what the others agree on), inaccuracy (their specific visual details are wrong), "
     "suspicion (they are vague or evasive). Reply with one JSON object of this form and nothing else: {example}"
 )
-VOTE_REMINDER = "That was no complete ballot. Reply with one JSON object of this form, each n a number from 0 to 10, and nothing else: {example}"
+VOTE_REMINDER = (
+    "That was no complete ballot. Reply with one JSON object of this form, each n a number from 0 to 10, and nothing else: "
+    "{example}"
+)
 
 ALONE = (
     "Say which details of the picture matter, reason from them and answer, in at most 100 words. On a line before the answer, write "

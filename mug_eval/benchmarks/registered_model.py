@@ -178,13 +178,13 @@ def _refuse_to_score_owed(dataset: Any) -> None:
     dataset.evaluate = evaluate
 
 
-def register_models(
+def put_into_vlmevalkit(
     names: Iterable[str],
     open_play: Callable[[str], Play],
     image_size: tuple[int, int] | None = None,
     counterfactuals: CounterfactualSource | None = None,
 ) -> list[str]:
-    """See :func:`mug_eval.benchmarks.register`.
+    """Put models into VLMEvalKit's ``supported_VLM``.
 
     Sets ``PRED_FORMAT=tsv`` unless it is set: VLMEvalKit's default, a spreadsheet, cuts traces at 32,767 characters.
     """
