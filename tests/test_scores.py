@@ -287,7 +287,7 @@ def test_scores_do_not_depend_on_the_hash_seed_and_are_made_quietly(tmp_path: Pa
         )
         for seed in ("1", "2")
     ]
-    (one, one_err), (two, two_err) = (run.communicate(timeout=120) for run in runs)
+    (one, one_err), (two, two_err) = (run.communicate(timeout=900) for run in runs)
     assert one == two
     # Nor does VLMEvalKit say a word, though the process logs to its terminal.
     assert (one_err, two_err) == ("", "")
