@@ -171,6 +171,13 @@ def test_open_answers_are_compared_as_text(tmp_path: Path, truth: str, said: str
     assert answered(benchmark, tmp_path, {"1": said, "2": "B"}).headline == {"validation": 50 if right else 0}
 
 
+def test_numbers_are_compared_as_text_even_where_a_file_holds_nothing_else(tmp_path: Path) -> None:
+    rows = [mmmu_row(index, A="", B="", answer=text) for index, text in enumerate(["3", "2.5", "7"])]
+    benchmark = opened("MMMU_DEV_VAL", tmp_path, rows)
+    assert answered(benchmark, tmp_path, {"0": "3", "1": "9", "2": "7"}).headline == {"validation": pytest.approx(200 / 3)}
+    assert answered(benchmark, tmp_path, {"0": "3", "1": "2.5", "2": "seven"}).headline == {"validation": pytest.approx(200 / 3)}
+
+
 def test_an_option_from_e_to_z_can_be_right(tmp_path: Path) -> None:
     benchmark = opened("MMStar", tmp_path, [mmstar_row(0, J="a whale", answer="J")])
     assert answered(benchmark, tmp_path, {"0": "J"}).headline == {"Overall": 100}
@@ -280,7 +287,7 @@ def test_scores_do_not_depend_on_the_hash_seed_and_are_made_quietly(tmp_path: Pa
         )
         for seed in ("1", "2")
     ]
-    (one, one_err), (two, two_err) = (run.communicate(timeout=120) for run in runs)
+    (one, one_err), (two, two_err) = (run.communicate(timeout=900) for run in runs)
     assert one == two
     # Nor does VLMEvalKit say a word, though the process logs to its terminal.
     assert (one_err, two_err) == ("", "")

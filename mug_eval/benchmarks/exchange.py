@@ -56,9 +56,24 @@ def exchange_bytes(data: Any, predictions: Mapping[str, str]) -> bytes:
         if theirs not in taken:
             taken.add(theirs)
             columns[name] = [_cell(cell) for cell in rows[name]]
-    columns["prediction"] = [_cell(predictions[str(index)]) for index in rows["index"]]
+    spelled = [_cell(predictions[str(index)]) for index in rows["index"]]
+    gold = [_number(cell) for cell in columns.get("answer", [])]
+    if None not in gold and any(isinstance(number, float) for number in gold):
+        # Nothing but numbers, one with a point: the scorer reads the right answer 3 as 3.0 and looks for that.
+        spelled = [text if (number := _number(text)) is None else str(float(number)) for text in spelled]
+    columns["prediction"] = spelled
     text: str = pd.DataFrame(columns).to_csv(sep="\t", index=False, quoting=1, lineterminator="\n")
     return text.encode("utf-8")
+
+
+def _number(text: Any) -> int | float | None:
+    """A text as the number that pandas would read, or None."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except (ValueError, TypeError):
+            continue
+    return None
 
 
 def guard_words(data: Any) -> Any:
