@@ -39,6 +39,7 @@ def fails(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         (["--model", "mug-qwen"], ["mug-eval run --model"]),
         (["run", "--modle", "mug-qwen"], ["--modle", "did you mean --model"]),
         (["run", "--mod", "mug-qwen"], ["--mod", "--model"]),
+        (["run", "--token-budgt", "5"], ["--token-budgt", "did you mean --token-budget"]),
         (["run", "stray"], ["unexpected argument 'stray'"]),
         (["run", "--limit", "0"], ["--limit", "at least 1"]),
         (["run", "--limit", "ten"], ["--limit", "'ten'", "whole number"]),

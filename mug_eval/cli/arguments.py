@@ -40,7 +40,8 @@ class Parser(argparse.ArgumentParser):
         options = [option for action in self._actions for option in action.option_strings if option.startswith("--")]
         for argument in argv:
             name = argument.partition("=")[0]
-            if name.startswith("--") and name not in options and ("key" in name.lower() or "token" in name.lower()):
+            secret = name.startswith("--") and ("key" in name.lower() or "token" in name.lower())
+            if secret and not nearest(name, options, alike=0.8):  # else it is one of ours, or a slip of the pen
                 raise UserError(
                     f"{name} is not an option: a key on the command line can be read by others. Put it into the environment "
                     "instead, OPENAI_API_KEY or the variable that mug-eval list names for the backbone"
