@@ -25,6 +25,8 @@ from mug_eval.plan import Job, Plan, identity
 from mug_eval.progress import Reporter, ScoreRow, open_reporter, score_table
 from mug_eval.results import ResultFolder, Tally, methods_fingerprint, run_json, scores_json, write_json
 
+_NO_JUDGE = "yes/no predictions are canonical, so no judge is asked: scored with exact_matching"
+
 OWED = 3
 """Exit code: questions are owed."""
 
@@ -117,7 +119,8 @@ class _Evaluation:
         said: set[str] = set()
         for job in jobs:
             benchmark = self.opened.benchmark(job)
-            for note in (f"{job.benchmark}: {note}" for note in benchmark.notes):
+            judge_note = () if _judge(job) == job.judge else (_NO_JUDGE,)
+            for note in (f"{job.benchmark}: {note}" for note in (*benchmark.notes, *judge_note)):
                 if note not in said:
                     said.add(note)
                     self.reporter.note(note)
@@ -186,7 +189,7 @@ class _Evaluation:
                 return _row(job, tally, {}, len(owed))
             predictions = {index: games.record(index)["prediction"] for index in benchmark.indices if index in games}
         benchmark.write_predictions(folder.predictions, predictions)
-        scores = await asyncio.to_thread(benchmark.score, folder.predictions, job.judge)
+        scores = await asyncio.to_thread(benchmark.score, folder.predictions, _judge(job))
         write_json(folder.scores, scores_json(job, scores, tally, len(owed)))
         notes = [*benchmark.notes, *getattr(model, "notes", ()), *_counterfactual_notes(self.opened.counterfactuals(job))]
         finished = datetime.now(UTC).isoformat(timespec="seconds")
@@ -214,6 +217,15 @@ class _Evaluation:
             self.reporter.note(f"{job.title}: question {one.index} is owed: {one.reason}")
         if len(owed) > 5:
             self.reporter.note(f"{job.title}: and {len(owed) - 5} more, listed in {folder.owed}")
+
+
+def _judge(job: Job) -> str:
+    """Who reads the predictions.
+
+    Ours are ``Yes``, ``No`` or unparsed, and upstream asks a judge about an unparsed one up to five times, ever hotter, until it says Yes
+    or No (vlmeval.dataset.utils.yorn: YOrN_auxeval): a default answer by another name (validity rule 4).
+    """
+    return "exact_matching" if load_task(job.benchmark).answers == "yes_no" else job.judge
 
 
 def _row(job: Job, tally: Tally, headline: dict[str, float], owed: int) -> ScoreRow:

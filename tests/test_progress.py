@@ -190,7 +190,9 @@ def test_a_terminal_gets_live_lines_that_fit_and_obey_no_color(
         shown = os.read(ours, 1 << 16).decode()
     os.close(ours)
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
-    live = [line for line in re.split(r"[\r\n]+", plain) if "questions done" not in line and ("/8 done" in line or "mug-qwen" in line)]
+    live = [
+        line for line in re.split(r"[\r\n]+", plain) if "questions done" not in line and ("/8 done" in line or "mug-qwen" in line)
+    ]
     assert live
     assert all(len(line) <= columns for line in live)
     assert "1 of 8 questions done" in plain.replace("\r", "").replace("\n", " ")

@@ -18,13 +18,16 @@ class Circuit:
         probe_base: seconds until the first probe; doubled after each that fails.
         probe_cap: most seconds between probes.
         patience: seconds that it may stay open before the run stops.
+        first_patience: the same before any call has ever been answered: then it is more likely a wrong address than an outage.
     """
 
-    def __init__(self, failures: int, probe_base: float, probe_cap: float, patience: float) -> None:
+    def __init__(self, failures: int, probe_base: float, probe_cap: float, patience: float, first_patience: float) -> None:
         self._threshold = failures
         self._probe_base = probe_base
         self._probe_cap = probe_cap
         self._patience = patience
+        self._first_patience = min(first_patience, patience)
+        self._answered = False
         self._failures = 0
         self._last_error = ""
         self._opened_at = math.nan
@@ -42,10 +45,11 @@ class Circuit:
         """
         while self.is_open:
             now = asyncio.get_running_loop().time()
-            until = self._opened_at + self._patience
+            patience = self._patience if self._answered else self._first_patience
+            until = self._opened_at + patience
             if now >= until:
                 raise RunStopped(
-                    f"the backbone has not answered for {self._patience:g} s ({self._last_error}); "
+                    f"the backbone has not answered for {patience:g} s ({self._last_error}); "
                     "see that it runs and give the same command again"
                 )
             if not self._probing:
@@ -68,6 +72,7 @@ class Circuit:
     def success(self) -> None:
         """The server has answered a call."""
         self._failures = 0
+        self._answered = True
         if self.is_open:
             self.is_open = False
             self._wake()

@@ -29,6 +29,7 @@ class DispatchPolicy:
         probe_base: seconds before an open circuit's first probe, doubled at each next.
         probe_cap: most seconds between probes.
         patience: seconds that the circuit may stay open before the run stops.
+        first_patience: the same, at most, before the backbone has answered any call.
         call_budget: most requests that may reach the server; None for no limit.
         token_budget: prompt and completion tokens after which no request is sent; None for no limit.
         seed: of the back-off's draws.
@@ -44,6 +45,7 @@ class DispatchPolicy:
     probe_base: float = 2.0
     probe_cap: float = 60.0
     patience: float = 900.0
+    first_patience: float = 60.0
     call_budget: int | None = None
     token_budget: int | None = None
     seed: int = 0
@@ -57,7 +59,16 @@ class DispatchPolicy:
         for name in ("concurrency", "circuit_failures"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
-        for name in ("retries", "backoff_base", "backoff_cap", "retry_after_cap", "probe_base", "probe_cap", "patience"):
+        for name in (
+            "retries",
+            "backoff_base",
+            "backoff_cap",
+            "retry_after_cap",
+            "probe_base",
+            "probe_cap",
+            "patience",
+            "first_patience",
+        ):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative")
         if not self.timeout > 0:
@@ -124,7 +135,9 @@ class Dispatcher:
         self._policy = policy
         # A model in this process takes one call at a time; more would wait in its queue while their time-out runs.
         self._slots = asyncio.Semaphore(min(policy.concurrency, getattr(model, "most_calls_in_flight", policy.concurrency)))
-        self._circuit = Circuit(policy.circuit_failures, policy.probe_base, policy.probe_cap, policy.patience)
+        self._circuit = Circuit(
+            policy.circuit_failures, policy.probe_base, policy.probe_cap, policy.patience, policy.first_patience
+        )
         self._flights: dict[str, _Flight] = {}
         self._stopped: str | None = None
         self._calls = self._hits = self._requests = self._retries = 0
