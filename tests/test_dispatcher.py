@@ -155,7 +155,7 @@ async def test_while_a_server_is_down_calls_wait_without_spending_their_tries(jo
 
 async def test_an_open_circuit_lets_one_probe_through_at_a_time(journal):
     server = Server([down()])
-    to = dispatcher(server, journal, concurrency=10, circuit_failures=3, patience=0.3)
+    to = dispatcher(server, journal, concurrency=10, circuit_failures=3, patience=0.5)
     tasks = [asyncio.create_task(ask(to, str(number))) for number in range(50)]
     await asyncio.sleep(0.005)
     assert to.statistics.circuit == "open"
@@ -163,7 +163,7 @@ async def test_an_open_circuit_lets_one_probe_through_at_a_time(journal):
     server.most_at_once = 0
     await asyncio.wait(tasks)
     assert server.most_at_once == 1
-    assert 2 <= len(server.asked) - already < 40
+    assert 1 <= len(server.asked) - already < 60
     assert all(isinstance(task.exception(), RunStopped) for task in tasks)
 
 
@@ -237,33 +237,42 @@ async def test_a_token_budget_that_cannot_be_kept_is_not_kept_silently(journal):
 
 
 async def test_a_cancelled_game_loses_no_request_that_is_out(journal):
-    async def slowly():
-        await asyncio.sleep(0.02)
+    answer_now = asyncio.Event()
+
+    async def when_told():
+        await answer_now.wait()
         return "fine"
 
-    server = Server([slowly])
+    server = Server([when_told])
     to = dispatcher(server, journal)
     task = asyncio.create_task(ask(to))
-    await asyncio.sleep(0.005)
+    while not server.at_once:  # noqa: ASYNC110
+        await asyncio.sleep(0)
     task.cancel()
     await asyncio.wait([task])
+    assert task.cancelled()
+    answer_now.set()
     await to.settle(patiently=True)
     assert await ask(to) == "fine"
     assert len(server.asked) == 1
 
 
 async def test_a_call_that_is_not_out_dies_with_its_game(journal):
-    async def slowly():
-        await asyncio.sleep(0.02)
+    answer_now = asyncio.Event()
+
+    async def when_told():
+        await answer_now.wait()
         return "fine"
 
-    server = Server([slowly])
+    server = Server([when_told])
     to = dispatcher(server, journal, concurrency=1)
     first = asyncio.create_task(ask(to, "first"))
     await asyncio.sleep(0)
     second = asyncio.create_task(ask(to, "second"))
     await asyncio.sleep(0.005)
     second.cancel()
+    await asyncio.sleep(0)
+    answer_now.set()
     assert await first == "fine"
     assert await ask(to, "third") == "fine"
     assert server.asked == ["first", "third"]
