@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from mug_eval import __version__
+from mug_eval.atomic import atomic_write
 from mug_eval.benchmarks import Scores
-from mug_eval.engine.atomic import atomic_write
 from mug_eval.errors import UserError
 from mug_eval.plan import Job, differences
 

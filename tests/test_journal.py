@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from mug_eval.atomic import atomic_write
 from mug_eval.chat import ImageRef, Message, Reply, Sampling, Usage
-from mug_eval.engine.atomic import atomic_write
 from mug_eval.engine.journal import Journal, call_key, describe_call
 from mug_eval.errors import RunStopped, UserError
 

@@ -16,8 +16,8 @@ from mug_eval.backbones.openai_body import EMPTY_TURN, PictureCache, messages_js
 from mug_eval.backbones.openai_reply import Scrubber, ServerError, read_error, read_reply
 from mug_eval.backbones.provider import LOCAL, provider
 from mug_eval.chat import BackboneError, Json, Message, MisconfiguredError, RefusedError, Reply, Sampling, TransientError
-from mug_eval.engine.json_bytes import json_bytes
 from mug_eval.errors import UserError
+from mug_eval.json_bytes import json_bytes
 
 LONGEST_BODY: Final = 16 * 2**20
 """Bytes of a reply's body beyond which a server is not believed."""

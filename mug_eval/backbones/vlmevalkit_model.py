@@ -18,11 +18,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
+from mug_eval.atomic import cannot_write
 from mug_eval.benchmarks import vlmeval
 from mug_eval.chat import ImageRef, Json, Message, MisconfiguredError, RefusedError, Reply, Sampling, TransientError, Usage
-from mug_eval.engine.atomic import cannot_write
-from mug_eval.engine.json_bytes import json_bytes
 from mug_eval.errors import UserError
+from mug_eval.json_bytes import json_bytes
 from mug_eval.names import nearest
 
 # Decoding keywords that a class takes through **kwargs, so that its signature does not name them (vlmeval 0.0.20).

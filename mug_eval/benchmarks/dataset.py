@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mug_eval.atomic import atomic_write
 from mug_eval.benchmarks import vlmeval
 from mug_eval.benchmarks.benchmark import CounterfactualSource, Scores
-from mug_eval.benchmarks.exchange import exchange_bytes, prediction_text, replace_file
+from mug_eval.benchmarks.exchange import exchange_bytes, prediction_text
 from mug_eval.benchmarks.prompt import answer_format, build_prompt, build_question, picture_cells
 from mug_eval.benchmarks.score import score_predictions
 from mug_eval.benchmarks.table import check_table, restore_words
@@ -77,7 +78,8 @@ class VLMEvalBenchmark:
 
     def write_predictions(self, path: Path, predictions: Mapping[str, str]) -> None:
         """See :class:`~mug_eval.benchmarks.benchmark.Benchmark`."""
-        replace_file(path, exchange_bytes(self._dataset.data, predictions))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(path, exchange_bytes(self._dataset.data, predictions))
 
     def score(self, predictions_file: Path, judge: str = "exact_matching") -> Scores:
         """See :class:`~mug_eval.benchmarks.benchmark.Benchmark`."""

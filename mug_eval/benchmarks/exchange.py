@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from mug_eval.benchmarks.table import MISSING_WORDS
-from mug_eval.errors import RunStopped
 from mug_eval.question import Answer, AnswerFormat, Unparsed
 
 UNPARSED = "Cannot determine the answer"
@@ -87,26 +83,3 @@ def _cell(cell: Any) -> Any:
     # A reply may hold half of a surrogate pair, which no file can.
     text = cell.replace("\x00", "").encode("utf-8", errors="replace").decode("utf-8")
     return text + " " if text in MISSING_WORDS else text
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all.
-
-    Raises:
-        RunStopped: the disk is full, or the folder cannot be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).chmod(0o644)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise RunStopped(f"cannot write {path}: {error.strerror or error}") from error

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mug_eval.engine.atomic import atomic_file, cannot_write
-from mug_eval.engine.json_bytes import json_bytes
+from mug_eval.atomic import atomic_file, cannot_write
 from mug_eval.errors import UserError
+from mug_eval.json_bytes import json_bytes
 
 
 class GamesFile:

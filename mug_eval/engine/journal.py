@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from mug_eval.chat import Json, Message, Part, Reply, Sampling, Usage
-from mug_eval.engine.json_bytes import json_bytes
 from mug_eval.errors import RunStopped, UserError
+from mug_eval.json_bytes import json_bytes
 
 APPLICATION_ID = 0x4D554745  # "MUGE"
 VERSION = 1
