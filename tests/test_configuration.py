@@ -26,6 +26,7 @@ class Game:
     box: tuple[int, int] | None = None
     seats: bool = True
     note: str = ""
+    pictures: Literal[1, 2] = 1
     top_p: float | None = None
     gate: Gate = field(default_factory=Gate)
 
@@ -88,6 +89,8 @@ def test_fields_that_are_not_given_keep_their_defaults() -> None:
         ("game.agents=1", ["agents must be at least 2", "game.agents=1"]),
         ("game.stop=adaptiv", ["game.stop", "fixed | adaptive", "did you mean adaptive?"]),
         ("game.stop=1", ["game.stop", "fixed | adaptive"]),
+        ("game.pictures=true", ["game.pictures", "1 | 2"]),
+        ("game.pictures=2.0", ["game.pictures", "1 | 2"]),
         ("game.seats=yes", ["game.seats", "true or false"]),
         ("game.seats=1", ["game.seats", "true or false"]),
         ("game.note=3", ["game.note", "a text", "quote"]),

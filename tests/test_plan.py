@@ -254,7 +254,19 @@ def test_how_it_runs_is_taken_over(tmp_path: Path) -> None:
         ),
     )
     (only,) = made.jobs
-    assert made == Plan((only,), tmp_path, 3, 7, 9, 1.5, 0, True, True, True, True)
+    assert made == Plan(
+        jobs=(only,),
+        work_dir=tmp_path,
+        concurrency=3,
+        call_budget=7,
+        token_budget=9,
+        timeout=1.5,
+        retries=0,
+        allow_missing=True,
+        quiet=True,
+        wait=True,
+        dry_run=True,
+    )
     assert (only.seed, only.limit, only.judge, only.counterfactuals, only.match) == (5, 2, "gpt-4o-mini", tmp_path, "image")
 
 
