@@ -17,13 +17,14 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
 
     It is written beside its place, flushed to the disk (fsync) and renamed, so that a reader or a kill sees the old file or the new
     one, never a half. The folder's own entry is flushed too, where the system can. The name beside its place is always the same, so
-    that kills leave at most one behind; hence one writer at a time (``engine.lock``).
+    that kills leave at most one behind; hence one writer at a time (``engine.lock``). The folder is made if it is not there.
 
     Raises:
         RunStopped: the disk is full or cannot be written; the old file stays as it was.
     """
     partial = path.with_name(f".{path.name}.part")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with partial.open("wb") as file:
                 yield file

@@ -235,6 +235,7 @@ class Reporter:
             if self._mode == "live":
                 for job, task in self._jobs:
                     self._live.update(task, completed=job.done, status=job.status())
+                self._live.refresh()
             elif self._mode == "plain" and self._clock() - self._last >= PLAIN_SECONDS:
                 self._last = self._clock()
                 for job, _ in self._jobs:
@@ -306,7 +307,15 @@ def _live_display(stream: TextIO) -> Any:
 
     name = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
     status = TextColumn("{task.fields[status]}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1))
-    return Progress(name, BarColumn(bar_width=12), status, console=Console(file=stream), expand=True, redirect_stdout=False)
+    return Progress(
+        name,
+        BarColumn(bar_width=12),
+        status,
+        console=Console(file=stream),
+        expand=True,
+        auto_refresh=False,  # the reporter's own ticks do it
+        redirect_stdout=False,
+    )
 
 
 @dataclass(frozen=True, slots=True)

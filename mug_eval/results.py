@@ -86,7 +86,6 @@ class ResultFolder:
             return
         if self.games.exists() and self.games.stat().st_size:
             raise UserError(f"{self.path} holds games but no plan.json to tell how they were played; choose another --work-dir")
-        self.path.mkdir(parents=True, exist_ok=True)
         write_json(self.plan, identity)
 
     def reopen(self) -> None:

@@ -78,7 +78,6 @@ class VLMEvalBenchmark:
 
     def write_predictions(self, path: Path, predictions: Mapping[str, str]) -> None:
         """See :class:`~mug_eval.benchmarks.benchmark.Benchmark`."""
-        path.parent.mkdir(parents=True, exist_ok=True)
         atomic_write(path, exchange_bytes(self._dataset.data, predictions))
 
     def score(self, predictions_file: Path, judge: str = "exact_matching") -> Scores:
