@@ -185,13 +185,16 @@ class _Evaluation:
             if owed:
                 self._owe(job, folder, owed)
             tally = Tally.over(games.record(index) for index in benchmark.indices if index in games)
+            without = _played_without(job, tally)
+            for note in without:
+                self.reporter.note(f"{job.title}: {note}")
             if (owed and not self.plan.allow_missing) or not tally.questions:
                 return _row(job, tally, {}, len(owed))
             predictions = {index: games.record(index)["prediction"] for index in benchmark.indices if index in games}
         benchmark.write_predictions(folder.predictions, predictions)
         scores = await asyncio.to_thread(benchmark.score, folder.predictions, _judge(job))
         write_json(folder.scores, scores_json(job, scores, tally, len(owed)))
-        notes = [*benchmark.notes, *getattr(model, "notes", ()), *_counterfactual_notes(self.opened.counterfactuals(job))]
+        notes = [*benchmark.notes, *without, *getattr(model, "notes", ()), *_counterfactual_notes(self.opened.counterfactuals(job))]
         finished = datetime.now(UTC).isoformat(timespec="seconds")
         write_json(
             folder.run,
@@ -217,6 +220,15 @@ class _Evaluation:
             self.reporter.note(f"{job.title}: question {one.index} is owed: {one.reason}")
         if len(owed) > 5:
             self.reporter.note(f"{job.title}: and {len(owed) - 5} more, listed in {folder.owed}")
+
+
+def _played_without(job: Job, tally: Tally) -> tuple[str, ...]:
+    """A method that lives on altered pictures and got none is another method: said aloud, not only counted."""
+    without = tally.ended["no_counterfactual_picture"]
+    if not without:
+        return ()
+    more = "" if job.counterfactuals else "; give --counterfactuals DIR"
+    return (f"{without} of {tally.questions} questions had no counterfactual picture and were played without an undercover{more}",)
 
 
 def _judge(job: Job) -> str:
