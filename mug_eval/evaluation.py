@@ -16,6 +16,7 @@ from mug_eval.backbones.catalogue import open_backbone
 from mug_eval.benchmarks import Benchmark, load_task, open_benchmark
 from mug_eval.chat import ChatModel
 from mug_eval.counterfactual.folder import CounterfactualFolder
+from mug_eval.engine.budget import Budget
 from mug_eval.engine.dispatcher import Dispatcher, DispatchPolicy
 from mug_eval.engine.games import GamesFile
 from mug_eval.engine.journal import Journal
@@ -107,10 +108,12 @@ class _Evaluation:
     reporter: Reporter
     owing: bool = False
     opened: _Opened = field(init=False)
+    _budget: Budget = field(init=False)
     _models: dict[tuple[Any, ...], tuple[ChatModel, Dispatcher]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.opened = _Opened(self.plan)
+        self._budget = Budget(self.plan.call_budget, self.plan.token_budget)
 
     async def run(self) -> list[ScoreRow]:
         """Every job in order. All settings are checked against the folders before the first call is spent."""
@@ -150,11 +153,9 @@ class _Evaluation:
                 timeout=plan.timeout,
                 retries=plan.retries,
                 patience=plan.patience,
-                call_budget=plan.call_budget,
-                token_budget=plan.token_budget,
                 seed=job.seed,
             )
-            self._models[key] = model, Dispatcher(model, journal, policy)
+            self._models[key] = model, Dispatcher(model, journal, policy, self._budget)
         return self._models[key]
 
     async def _play_and_score(self, job: Job, mine: dict[str, Any], journal: Journal) -> ScoreRow:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from mug_eval.chat import Message, MisconfiguredError, RefusedError, Reply, Sampling, TransientError, Usage
+from mug_eval.engine.budget import Budget
 from mug_eval.engine.dispatcher import Dispatcher, DispatchPolicy
 from mug_eval.engine.journal import Journal
 from mug_eval.errors import RunStopped
@@ -326,3 +327,22 @@ async def test_a_thousand_calls_through_a_flaky_server_are_each_recorded_once(jo
 def test_a_policy_that_no_run_can_mean_is_refused(field):
     with pytest.raises(ValueError, match=field):
         DispatchPolicy(**{field: -1})
+
+
+async def test_two_backbones_share_one_budget(journal):
+    shared = Budget(calls=3)
+    servers = [Server(["fine"], fingerprint=name) for name in ("one", "other")]
+    first, second = (Dispatcher(server, journal, DispatchPolicy(**QUICK), shared) for server in servers)
+    await ask(first, "a")
+    await ask(second, "a")
+    await ask(first, "b")
+    for to in (first, second):
+        with pytest.raises(RunStopped, match="call budget of 3"):
+            await ask(to, "c")
+    assert [len(server.asked) for server in servers] == [2, 1]
+
+
+async def test_a_server_that_never_answered_is_given_up_sooner_and_at_once_thought_down(journal):
+    to = dispatcher(Server([down()]), journal, circuit_failures=8, backoff_base=60.0, first_patience=0.1, patience=900.0)
+    with pytest.raises(RunStopped, match=r"has not answered for 0\.1 s"):
+        await ask(to)

@@ -77,12 +77,13 @@ class Circuit:
             self.is_open = False
             self._wake()
 
-    def failure(self, error: str, retry_after: float) -> None:
+    def failure(self, error: str, retry_after: float, unreachable: bool = False) -> None:
         """A call has failed in a way that may be the server's fault.
 
         Args:
             error: what it was, in a line.
             retry_after: seconds that the server asked to wait, 0 if it did not.
+            unreachable: whether nobody answered at all. Before the first answer ever, one such failure is enough to open.
         """
         self._failures += 1
         self._last_error = error
@@ -91,7 +92,7 @@ class Circuit:
             if self._probing:
                 self._interval = min(2 * self._interval, self._probe_cap)
                 self._next_probe = max(self._next_probe, now + max(self._interval, retry_after))
-        elif self._failures >= self._threshold:
+        elif self._failures >= self._threshold or (unreachable and not self._answered):
             self.is_open = True
             self._opened_at = now
             self._interval = self._probe_base

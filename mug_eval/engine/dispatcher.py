@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NoReturn
 
 from mug_eval.chat import ChatModel, Json, Message, MisconfiguredError, RefusedError, Reply, Sampling, TransientError
+from mug_eval.engine.budget import Budget
 from mug_eval.engine.circuit import Circuit
 from mug_eval.engine.journal import Call, Journal, describe_call
 from mug_eval.errors import RunStopped
@@ -128,7 +129,16 @@ class Dispatcher:
     comes. A call for which nobody waits any more is dropped only while it is not out.
     """
 
-    def __init__(self, model: ChatModel, journal: Journal, policy: DispatchPolicy) -> None:
+    def __init__(self, model: ChatModel, journal: Journal, policy: DispatchPolicy, budget: Budget | None = None) -> None:
+        """Make the way to a backbone.
+
+        Args:
+            model: the backbone.
+            journal: what was asked before.
+            policy: limits, retries and patience.
+            budget: shared with the run's other dispatchers; one of its own from the policy if None.
+        """
+        self._budget = budget or Budget(policy.call_budget, policy.token_budget)
         self._model = model
         self._fingerprint = model.fingerprint
         self._journal = journal
@@ -216,11 +226,7 @@ class Dispatcher:
             except RunStopped as error:
                 self._stop(str(error))
             self._calls += 1
-            if (
-                self._policy.token_budget is not None
-                and reply.usage.prompt_tokens is None
-                and reply.usage.completion_tokens is None
-            ):
+            if self._budget.tokens is not None and reply.usage.prompt_tokens is None and reply.usage.completion_tokens is None:
                 self._stop("a token budget is set, but the backbone does not say how many tokens a call took; use a call budget")
             return reply
         finally:
@@ -250,6 +256,7 @@ class Dispatcher:
         try:
             self._may_send(flight)
             self._requests += 1
+            self._budget.requests += 1
             self._retries += flight.attempts > 0
             flight.attempts += 1
             flight.state = "out"
@@ -263,7 +270,8 @@ class Dispatcher:
                 self._in_flight -= 1
         except TransientError as error:
             self._requests -= error.unreachable
-            self._circuit.failure(str(error), min(error.retry_after or 0.0, self._policy.retry_after_cap))
+            self._budget.requests -= error.unreachable
+            self._circuit.failure(str(error), min(error.retry_after or 0.0, self._policy.retry_after_cap), error.unreachable)
             raise
         except RefusedError:
             self._circuit.success()
@@ -301,14 +309,9 @@ class Dispatcher:
             raise asyncio.CancelledError  # its game is over, and it has cost nothing yet
         if self._stopped is not None:
             raise RunStopped(self._stopped)
-        policy = self._policy
-        if policy.call_budget is not None and self._requests >= policy.call_budget:
-            self._stop(f"the call budget of {policy.call_budget} is spent; the same command with a new budget continues")
-        tokens = self._prompt_tokens + self._completion_tokens
-        if policy.token_budget is not None and tokens >= policy.token_budget:
-            self._stop(
-                f"the token budget of {policy.token_budget} is spent ({tokens}); the same command with a new budget continues"
-            )
+        reason = self._budget.spent()
+        if reason is not None:
+            self._stop(reason)
 
     def _stop(self, reason: str) -> NoReturn:
         self._stopped = self._stopped or reason
@@ -318,6 +321,7 @@ class Dispatcher:
         usage = reply.usage
         self._prompt_tokens += usage.prompt_tokens or 0
         self._completion_tokens += usage.completion_tokens or 0
+        self._budget.used += (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
         self._calls_without_usage += usage.prompt_tokens is None or usage.completion_tokens is None
 
     def _pause(self, flight: _Flight, error: TransientError) -> float:
