@@ -135,7 +135,10 @@ class VLMEvalKitModel:
                         model = self._make(**self._keywords)
                 except Exception as error:
                     reason = f"{type(error).__name__}: {_one_line(str(error))}"
-                    raise MisconfiguredError(f"VLMEvalKit cannot make {self._name} here ({reason})") from error
+                    raise MisconfiguredError(
+                        f"VLMEvalKit cannot make {self._name} here ({reason}); it needs what that model needs (its files, a GPU, a key), "
+                        "or let a server play it: --base-url http://HOST:PORT/v1"
+                    ) from error
                 if self._is_api:
                     model.retry, model.wait = 1, 0
                 self._model = model
