@@ -175,6 +175,7 @@ def scores_json(job: Job, scores: Scores, tally: Tally, missing: int) -> dict[st
         "benchmark": job.benchmark,
         "headline": scores.headline,
         "questions": tally.questions,
+        "limit": job.limit,
         "missing": missing,
         "unparsed": tally.unparsed,
         "cost": tally.cost(),

@@ -40,11 +40,12 @@ class ScriptedTable:
 
     script: Script
     seed: int = 0
-    sampling: Sampling = field(default_factory=lambda: Sampling(temperature=0.2, max_tokens=64))
+    sampling: Sampling = field(default_factory=lambda: Sampling(temperature=0.2, top_p=0.5, top_k=7, max_tokens=64))
     draws: dict[str, Callable[[Sequence[Any]], Any]] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
     question_index: str = "7"
+    purposes: list[str] = field(default_factory=list)
 
     async def ask(
         self, seat: str, messages: Sequence[Message], *, sampling: Sampling | None = None, schema: Json | None = None
@@ -54,6 +55,7 @@ class ScriptedTable:
         return Reply(self.script(seat, number, messages))
 
     def random(self, purpose: str) -> random.Random:
+        self.purposes.append(purpose)
         rng = generator(self.seed, "TEST", self.question_index, "method", purpose)
         if purpose in self.draws:
             forced = self.draws[purpose]

@@ -15,6 +15,7 @@ from mug_eval.methods.debate import DebateConfig
 from mug_eval.methods.mad_judge import MadJudgeConfig
 from mug_eval.methods.mug import MugConfig
 from mug_eval.methods.mug_ratings import FACTORS, ratings_schema, read_ratings, suspicion, vote_of
+from mug_eval.methods.mug_seating import read_confidence
 from mug_eval.methods.self_consistency import SelfConsistencyConfig
 from mug_eval.methods.self_refine import SelfRefineConfig
 from mug_eval.question import Answer, Unparsed
@@ -57,6 +58,7 @@ async def test_self_consistency_chain_without_an_answer_abstains() -> None:
     table = ScriptedTable(script)
     verdict = await self_consistency.play(question(), table, SelfConsistencyConfig(k=3))
     assert verdict.answer == Answer("No")
+    assert verdict.facts["agreement"] == pytest.approx(1 / 3), "of all chains, not of those that could be read"
 
 
 async def test_self_consistency_tie_is_drawn_among_the_tied() -> None:
@@ -100,6 +102,16 @@ async def test_self_refine_without_a_readable_verdict_refines_once_more() -> Non
     assert table.seats == ["solver", "critic", "critic", "solver"] and verdict.ended == "turns_used"
 
 
+async def test_self_refine_follows_the_last_verdict_line() -> None:
+    table = ScriptedTable(lambda seat, *_: "Change needed: yes\nNo, wait.\nChange needed: no" if seat == "critic" else "Answer: No")
+    verdict = await self_refine.play(question(), table, SelfRefineConfig())
+    assert verdict.ended == "no_change"
+
+
+def test_a_verdict_line_that_repeats_the_choice_is_none() -> None:
+    assert isinstance(self_refine.change_needed("Change needed: yes or no?"), Unparsed)
+
+
 # debate
 
 
@@ -115,25 +127,46 @@ async def test_mad_vote_plays_rounds_in_which_all_read_all() -> None:
     assert verdict.answer == Answer("No") and verdict.facts["agreement"] == 1.0
     for call in table.calls[3:]:
         assert all(f"Round 0 words of Agent {n}." in call.text for n in (1, 2, 3))
+    assert all("on their own" in call.text and "Compare" not in call.text for call in table.calls[:3])
+    assert all("Compare the others' reasoning with your own" in call.text for call in table.calls[3:])
     shared = {call.text.split("You are Agent")[0] for call in table.calls[3:]}
     assert len(shared) == 1, "all but the private task is one shared prefix"
 
 
-async def test_mad_judge_may_end_the_debate_early() -> None:
+AGENTS = ["Agent 1", "Agent 2", "Agent 3"]
+
+
+async def test_mad_judge_may_end_the_debate_once_the_agents_have_heard_each_other() -> None:
     table = ScriptedTable(lambda seat, *_: "Clear.\nAnswer: Yes")
     verdict = await mad_judge.play(question(), table, MadJudgeConfig(rounds=3))
-    assert table.seats == ["Agent 1", "Agent 2", "Agent 3", "judge"]
-    assert verdict.ended == "judged_early" and verdict.answer == Answer("Yes")
+    assert table.seats == [*AGENTS, *AGENTS, "judge"]
+    assert verdict.ended == "judged_early" and verdict.answer == Answer("Yes") and verdict.facts == {"rounds": 2}
 
 
 async def test_mad_judge_undecided_hears_another_round_and_must_decide_at_last() -> None:
-    replies = iter(["Undecided", "Agent 1 is right.\nAnswer: No"])
-    table = ScriptedTable(lambda seat, *_: next(replies) if seat == "judge" else "Answer: No")
-    verdict = await mad_judge.play(question(), table, MadJudgeConfig(rounds=2))
-    agents = ["Agent 1", "Agent 2", "Agent 3"]
-    assert table.seats == [*agents, "judge", *agents, "judge"]
+    replies = iter(["Both have a point.\nUndecided", "Agent 1 is right.\nAnswer: No"])
+    table = ScriptedTable(lambda seat, number, _: next(replies) if seat == "judge" else f"Words {number}.\nAnswer: No")
+    verdict = await mad_judge.play(question(), table, MadJudgeConfig(rounds=3))
+    assert table.seats == [*AGENTS, *AGENTS, "judge", *AGENTS, "judge"]
     assert verdict.ended == "judged" and verdict.answer == Answer("No")
-    assert "Undecided" in table.calls[3].text and "Undecided" not in table.calls[7].text
+    judged = [call for call in table.calls if call.seat == "judge"]
+    assert "Undecided" in judged[0].text and "Undecided" not in judged[1].text
+    assert all(f"> Words {number}." in judged[1].text for number in (0, 1, 2)), "all rounds"
+
+
+async def test_mad_judge_that_cannot_be_read_hears_another_round() -> None:
+    replies = iter(["It is dark, so very dark.", "Still dark.", "Answer: No"])
+    table = ScriptedTable(lambda seat, *_: next(replies) if seat == "judge" else "Answer: No")
+    verdict = await mad_judge.play(question(), table, MadJudgeConfig(rounds=3))
+    assert table.seats == [*AGENTS, *AGENTS, "judge", "judge", *AGENTS, "judge"]
+    assert verdict.answer == Answer("No")
+
+
+async def test_mad_judge_that_decides_after_weighing_is_not_undecided() -> None:
+    reply = "At first I was\nundecided\nbut the tail settles it.\nAnswer: Yes"
+    table = ScriptedTable(lambda seat, *_: reply if seat == "judge" else "Answer: No")
+    verdict = await mad_judge.play(question(), table, MadJudgeConfig(rounds=3))
+    assert verdict.ended == "judged_early" and verdict.answer == Answer("Yes")
 
 
 async def test_mad_judge_asked_only_at_the_end_without_early_stop() -> None:
@@ -159,6 +192,8 @@ async def test_cfmad_argues_criticises_rebuts_every_stance_and_judges() -> None:
     for letter in "ABCE":
         case = [f"<advocate {letter} speaks, 0>", f"<critic {letter} speaks, 0>", f"<advocate {letter} speaks, 1>"]
         assert [judged.index(part) for part in case] == sorted(judged.index(part) for part in case)
+    assert [judged.count(f'Case for "{letter}. ') for letter in "ABCE"] == [1, 1, 1, 1]
+    assert judged.index('Case for "B. a dog"') < judged.index("<advocate B speaks, 0>")
     critic_of_b = table.calls[5]
     assert "<advocate B speaks, 0>" in critic_of_b.text and "<advocate A" not in critic_of_b.text
     assert "B. a dog" in critic_of_b.text
@@ -184,6 +219,40 @@ async def test_cfmad_top2_takes_the_first_answer_and_one_other() -> None:
         assert first == "B"
         drawn.add(other)
     assert drawn == {"A", "C", "E"}
+
+
+async def test_cfmad_top2_without_a_readable_first_answer_takes_no_stance() -> None:
+    table = ScriptedTable(lambda *_: "It is dark.")
+    verdict = await cfmad.play(question(CHOICE), table, CfmadConfig(stances="top2"))
+    assert isinstance(verdict.answer, Unparsed) and verdict.ended == "no_stances" and table.seats == ["solver", "solver"]
+
+
+async def test_cfmad_judge_must_choose_an_answer_that_was_argued_for() -> None:
+    replies = {("solver", 0): "Answer: A", ("judge", 0): "Answer: Z9", ("judge", 1): "Answer: A"}
+    stances: list[str] = []
+
+    def script(seat: str, number: int, messages: Sequence[Message]) -> str:
+        if seat == "judge" and number == 0:
+            stances.extend(s for s in "ABCE" if f'Case for "{s}. ' in messages[-1].text)
+            return f"Answer: {next(s for s in 'ABCE' if s not in stances)}"
+        return replies.get((seat, number), "words")
+
+    table = ScriptedTable(script)
+    verdict = await cfmad.play(question(CHOICE), table, CfmadConfig(stances="top2"))
+    assert table.seats[-2:] == ["judge", "judge"] and verdict.answer == Answer("A")
+    assert "Choose exactly one of" in table.calls[-1].messages[-1].text
+
+
+async def test_cfmad_top2_of_an_open_question_is_the_most_frequent_candidate_and_another() -> None:
+    said = {"chain 1": "two", "chain 2": "five", "chain 3": "five", "chain 4": "nine", "chain 5": "five"}
+    others = set()
+    for index in range(20):
+        table = ScriptedTable(lambda seat, *_: f"Answer: {said.get(seat, 'five')}", question_index=str(index))
+        await cfmad.play(question(OPEN), table, CfmadConfig(stances="top2"))
+        first, other = table.happened("stances")[0]["stances"]
+        assert first == "five"
+        others.add(other)
+    assert others == {"two", "nine"}
 
 
 async def test_cfmad_finds_candidates_for_open_questions() -> None:
@@ -220,6 +289,7 @@ async def test_mug_found_in_the_first_round() -> None:
         "detection_rounds": 1,
         "normals_lost": 0,
         "abstentions": 0,
+        "found_by_chance": pytest.approx(1 / 3, abs=1e-5),
         "undercover_played": True,
         "summary_rounds": 1,
         "agreed": True,
@@ -323,10 +393,26 @@ async def test_mug_adaptive_stop_ends_detection_when_nobody_is_suspected() -> No
 
     table = ScriptedTable(script)
     verdict = await mug.play(question(), table, MugConfig(adaptive_stop=3.0))
-    assert verdict.ended == "stopped_unsuspected" and not table.happened("elimination")
+    assert verdict.ended == "undercover_survived" and table.happened("stop") and not table.happened("elimination")
     table = ScriptedTable(script)
     verdict = await mug.play(question(), table, MugConfig(adaptive_stop=1.5))
     assert table.happened("elimination")
+
+
+@pytest.mark.parametrize("undercover", ["Agent 1", "Agent 2", "Agent 3"])
+async def test_mug_adaptive_stop_looks_at_the_mean_suspicion_of_everybody_alike(undercover: str) -> None:
+    """Agent 3 is rated 8 and 2 (mean 5), the others 1: who is the undercover makes no difference, and 8 alone is not 5."""
+
+    def script(seat: str, number: int, messages: Sequence[Message]) -> str:
+        if is_vote(messages):
+            of_three = {"Agent 1": 8, "Agent 2": 2}
+            return ballot(**{f"a{n}": of_three[seat] if n == 3 else 1 for n in (1, 2, 3) if f"Agent {n}" != seat})
+        return "Answer: Yes"
+
+    for threshold, stops in ((5.5, True), (4.5, False)):
+        table = ScriptedTable(script, draws={"undercover": lambda names: undercover})
+        await mug.play(question(), table, MugConfig(adaptive_stop=threshold, detection_rounds=1))
+        assert bool(table.happened("stop")) is stops
 
 
 async def test_mug_gate_plays_only_if_the_chains_disagree() -> None:
@@ -340,6 +426,93 @@ async def test_mug_gate_plays_only_if_the_chains_disagree() -> None:
     table = ScriptedTable(script)
     verdict = await mug.play(question(), table, MugConfig(gate=3))
     assert verdict.ended != "gated" and table.happened("vote") and verdict.facts["gate_open"] is True
+
+
+async def test_mug_gate_stays_open_if_a_chain_cannot_be_read() -> None:
+    def script(seat: str, number: int, messages: Sequence[Message]) -> str:
+        if seat == "chain 2":
+            return "It is dark."
+        return against(voted_out("Agent 3"))(seat, number, messages)
+
+    table = ScriptedTable(script)
+    verdict = await mug.play(question(), table, MugConfig(gate=3))
+    assert verdict.ended != "gated" and table.happened("seats")
+
+
+async def test_mug_an_agent_without_an_answer_does_not_agree() -> None:
+    def script(seat: str, number: int, messages: Sequence[Message]) -> str:
+        if seat == "Agent 2" and ("Weigh the statements" in messages[1].text):
+            return "It is dark."
+        return against(voted_out("Agent 3"))(seat, number, messages)
+
+    table = ScriptedTable(script, draws={"undercover": lambda names: "Agent 3"})
+    verdict = await mug.play(question(), table, MugConfig(summary_rounds=2))
+    assert verdict.facts["agreed"] is False and verdict.facts["summary_rounds"] == 2
+
+
+async def test_mug_one_agent_left_says_nothing_of_agreement() -> None:
+    table = ScriptedTable(against({"Agent 1": "Agent 2", "Agent 3": "Agent 2", "Agent 2": "Agent 1"}))
+    table.draws["undercover"] = lambda names: "Agent 1"
+    verdict = await mug.play(question(), table, MugConfig())
+    assert "agreed" not in verdict.facts and verdict.facts["summary_rounds"] == 1
+
+
+async def test_mug_an_agent_that_states_no_confidence_is_not_taken_for_unsure() -> None:
+    def script(seat: str, number: int, messages: Sequence[Message]) -> str:
+        if "Confidence" in messages[1].text:
+            return "Answer: Yes" if seat == "Agent 1" else f"Confidence: {80 if seat == 'Agent 2' else 70}\nAnswer: Yes"
+        return against(voted_out("Agent 2"))(seat, number, messages)
+
+    table = ScriptedTable(script)
+    await mug.play(question(), table, MugConfig(undercover="most_uncertain"))
+    assert table.happened("seats")[0]["undercover"] == "Agent 3"
+    assert [event["asked_again"] for event in table.happened("first answer")] == [True, False, False]
+
+
+async def test_mug_most_uncertain_tie_is_drawn() -> None:
+    def script(seat: str, number: int, messages: Sequence[Message]) -> str:
+        if "Confidence" in messages[-1].text:
+            return "Confidence: 50\nAnswer: Yes"
+        return against(voted_out("Agent 2"))(seat, number, messages)
+
+    drawn = set()
+    for index in range(40):
+        table = ScriptedTable(script, question_index=str(index))
+        await mug.play(question(), table, MugConfig(undercover="most_uncertain"))
+        drawn.add(table.happened("seats")[0]["undercover"])
+    assert drawn == {"Agent 1", "Agent 2", "Agent 3"}
+
+
+@pytest.mark.parametrize(
+    ("text", "confidence"),
+    [
+        ("Confidence: 85", 85),
+        ("confidence: 85%", 85),
+        ("**Confidence:** 85/100", 85),
+        ("Confidence level: about 90", 90),
+        ("Confidence: 0.95", 95),
+        ("Confidence: 7/10", 70),
+        ("Confidence (0-100): 85", 85),
+        ("Confidence, from 0 to 100: 85", 85),
+        ("My confidence is 60.", 60),
+        ("Confidence: 20\nlater\nConfidence: 30", 30),
+        ("Confidence: 0", 0),
+    ],
+)
+def test_a_stated_confidence_is_read(text: str, confidence: float) -> None:
+    assert read_confidence(f"{text}\nAnswer: Yes") == confidence
+
+
+@pytest.mark.parametrize("text", ["", "sure", "Confidence: 1000", "Confidence: high", "Confidence: 70 or 80", "Confidence: 101"])
+def test_a_confidence_that_is_none_is_not_guessed(text: str) -> None:
+    assert isinstance(read_confidence(text), Unparsed)
+
+
+@pytest.mark.parametrize(
+    ("agents", "rounds", "chance"), [(3, 1, 1 / 3), (3, 3, 1 / 3), (4, 1, 1 / 4), (4, 3, 1 / 2), (5, 3, 3 / 5), (6, 3, 1 / 2)]
+)
+def test_chance_of_finding_the_undercover_by_lots(agents: int, rounds: int, chance: float) -> None:
+    assert mug.found_by_chance(agents, rounds) == pytest.approx(chance, abs=1e-5)
 
 
 # ballots
@@ -359,6 +532,8 @@ OTHERS = ["Agent 1", "Agent 3"]
         ballot(a1=3, a3=7).replace(": 3", ': "3"').replace(": 7", ': "7/10"'),
         f"<think>{ballot(a1=9, a3=9)}</think>{ballot(a1=3, a3=7)}",
         ballot(a1=3, a3=7).replace("suspicion", "Suspicion"),
+        json.dumps({"ratings": [{"agent": "Agent 1", **dict.fromkeys(FACTORS, 3)}, {"agent": 3, **dict.fromkeys(FACTORS, 7)}]}),
+        ballot(a1=3, a3=7)[:-1] + ', "2nd remark": {"suspicion": 9}}',
     ],
 )
 def test_ballots_are_read_in_many_shapes(text: str) -> None:
@@ -380,6 +555,7 @@ def test_ballots_are_read_in_many_shapes(text: str) -> None:
         ballot(a1=3, a3=7).replace('"suspicion": 7', '"suspicion": true'),
         ballot(a1=3, a3=7).replace('"suspicion": 7', '"suspicion": NaN'),
         ballot(a1=3, a3=7).replace("suspicion", "mood"),
+        ballot(a1=3, a3=7)[:-1] + ', "agent_3": {"suspicion": 9}}',
     ],
 )
 def test_a_ballot_with_a_gap_is_no_ballot(text: str) -> None:
@@ -401,6 +577,7 @@ def test_a_schema_asks_for_every_other_agent_and_factor() -> None:
     schema = ratings_schema(OTHERS)
     assert schema["required"] == OTHERS
     assert schema["properties"]["Agent 3"]["required"] == list(FACTORS)
+    assert schema["additionalProperties"] is schema["properties"]["Agent 3"]["additionalProperties"] is False
 
 
 # settings

@@ -16,7 +16,10 @@ from mug_eval.methods.mug import MugConfig
 from mug_eval.question import Answer, AnswerFormat, Question, Unparsed
 
 FORMATS = {"yes_no": YES_NO, "choice": CHOICE, "open": OPEN}
-BANNED = re.compile(r"\b(real|undercover|counterfactual|altered|edited|SECRET-TARGET|remove)\b", re.IGNORECASE)
+BANNED = re.compile(
+    r"\b(real|undercover|counterfactual|altered|edited|modified|tampered|manipulated|doctored|fake|impost[eo]r|spy|SECRET-TARGET|remove)\b",
+    re.IGNORECASE,
+)
 
 
 async def play_with_undercover(seat: str, targets: dict[str, str], **settings: Any) -> tuple[ScriptedTable, Any]:
@@ -82,6 +85,12 @@ async def test_the_undercover_reads_the_same_public_words_over_its_own_picture()
         before_role = own.text.split("You are Agent 2")[0]
         assert before_role == other.text.split("You are Agent 3")[0], "role and task come last and private"
         assert "SECRET-TARGET" not in own.text, "the undercover is not told what differs"
+
+
+def test_the_undercover_is_told_only_that_its_picture_may_differ() -> None:
+    assert "may be the one that differs" in mug_prompts.ODD
+    assert not BANNED.search(mug_prompts.ODD)
+    assert not re.search(r"\bis the one\b|\byou are the\b|\bis different\b", mug_prompts.ODD, re.IGNORECASE)
 
 
 async def test_private_thinking_is_not_shown_to_others() -> None:
@@ -215,6 +224,17 @@ async def test_if_all_abstain_nobody_leaves() -> None:
     assert verdict.ended == "undercover_survived" and verdict.facts["normals_lost"] == 0
 
 
+async def test_the_reminder_keeps_the_sampling_and_the_schema_of_the_call() -> None:
+    table = ScriptedTable(lambda *_: "Hard to say, it is rather dark in there.")
+    await methods()["sc"].play(question(), table, methods()["sc"].config(k=1))
+    assert len(table.calls) == 2 and table.calls[0].sampling == table.calls[1].sampling
+    table = ScriptedTable(lambda seat, number, messages: "no ballot" if is_vote(messages) else "Answer: Yes")
+    await mug.play(question(), table, MugConfig(detection_rounds=1))
+    ballots = [call for call in table.calls if "JSON object" in call.messages[-1].text]
+    assert len(ballots) == 6 and all(call.schema == ballots[0].schema for call in ballots if call.seat == ballots[0].seat)
+    assert all(call.schema for call in ballots)
+
+
 # 5. Seeded: see test_runner.py and test_kill.py for whole runs
 
 
@@ -232,7 +252,33 @@ async def test_ties_are_drawn_by_seed_among_the_tied_alone() -> None:
     assert out == {"Agent 1", "Agent 2", "Agent 3"}
 
 
+async def test_every_draw_of_a_game_has_a_purpose_of_its_own() -> None:
+    circle = {"Agent 1": "Agent 2", "Agent 2": "Agent 3", "Agent 3": "Agent 4", "Agent 4": "Agent 1"}
+    table = ScriptedTable(against(circle), draws={"undercover": lambda names: "Agent 1"})
+    await mug.play(question(), table, MugConfig(agents=4, detection_rounds=2))
+    votes = table.happened("vote")
+    distinct = set(table.purposes)
+    assert {f"vote {event['round']} {event['seat']}" for event in votes} <= distinct
+    assert {f"elimination {event['round']}" for event in table.happened("elimination")} <= distinct
+
+
+async def test_a_voter_that_cannot_decide_favours_nobody() -> None:
+    """A tie inside one voter goes to each of the others about as often (seeded order, not seat order)."""
+    chosen = []
+    for index in range(60):
+        table = ScriptedTable(against({}), question_index=str(index), draws={"undercover": lambda names: "Agent 1"})
+        await mug.play(question(), table, MugConfig(detection_rounds=1))
+        chosen += [event["vote"] for event in table.happened("vote") if event["seat"] == "Agent 3"]
+    assert 15 < chosen.count("Agent 1") < 45 and set(chosen) == {"Agent 1", "Agent 2"}
+
+
 # 6. Fair baselines
+
+
+def test_the_answer_line_names_the_answers_there_are() -> None:
+    assert answer_line(YES_NO) == 'Finish with one line that reads "Answer: Yes" or "Answer: No".'
+    assert answer_line(CHOICE) == ('Finish with one line that reads "Answer: " and then the letter of one option (A, B, C or E).')
+    assert "a word, a number or a short phrase" in answer_line(OPEN)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -254,6 +300,16 @@ async def test_every_method_shares_system_prompt_question_and_settings(name: str
         assert any(answer_line(asked.answer_format) in call.text for call in table.calls)
     else:
         assert table.calls[0].messages[1].parts == asked.prompt
+
+
+@pytest.mark.parametrize("settings", [{"agents": 5, "detection_rounds": 1}, {"agents": 4}, {"agents": 3, "observation_rounds": 0}])
+async def test_the_announced_number_of_calls_holds_for_other_settings(settings: dict[str, int]) -> None:
+    config = MugConfig(**settings)
+    for seat in ("Agent 1", "Agent 2"):
+        targets = {f"Agent {n}": "Agent 2" for n in (1, 3, 4, 5)} | {"Agent 2": "Agent 1"}
+        table, _ = await play_with_undercover(seat, targets, **settings)
+        announced = mug.calls(question(), config)
+        assert announced.least <= len(table.calls) <= announced.most
 
 
 @pytest.mark.parametrize("name", sorted(methods()))

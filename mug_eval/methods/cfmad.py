@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mug_eval.answers import same, spoken
+from mug_eval.answers import parse_answer, plurality, same, spoken
 from mug_eval.methods.chain_of_thought import chain_prompt
-from mug_eval.methods.conversation import answer_line, ask_answer, statements, together, turn
+from mug_eval.methods.conversation import answer_line, ask_answer, ask_until_read, statements, together, turn
 from mug_eval.methods.method import CallRange, Method, Table, Verdict
 from mug_eval.methods.self_consistency import sample_chains
 from mug_eval.question import Answer, Question, Unparsed
@@ -37,7 +37,7 @@ class CfmadConfig:
 
     Attributes:
         stances: ``all`` candidates, as in the paper; ``top2``: the answer of one chain of thought and one other drawn at random, the
-            released code's economy.
+            released code's economy (open questions: the most frequent candidate and one other).
         rounds: rounds of critique and rebuttal (paper: saturates at 2 to 3).
         candidates: chains sampled to find candidates where the question offers none.
         temperature: of those chains.
@@ -87,11 +87,33 @@ async def play(question: Question, table: Table, config: CfmadConfig) -> Verdict
     table.random("judge order").shuffle(shown)
     transcript = "\n\n".join(f'Case for "{question.answer_format.describe(case.stance)}".\n\n{case.transcript()}' for case in shown)
     line = answer_line(question.answer_format)
-    heard = await ask_answer(table, "judge", turn(question.prompt, transcript, f"{JUDGE} {line}"), question.answer_format)
-    table.record(
-        "judgement", text=heard.text, answer=heard.value, order=[case.stance for case in shown], asked_again=heard.asked_again
+    named = ", ".join(f'"{question.answer_format.describe(case.stance)}"' for case in shown)
+    chosen, replies = await ask_until_read(
+        table,
+        "judge",
+        turn(question.prompt, transcript, f"{JUDGE} {line}"),
+        lambda text: _one_of(stances, text, question),
+        f"No answer that was argued for could be read from that. Choose exactly one of {named}. {line}",
     )
-    return Verdict(heard.answer, heard.raw, "judged", {"stances": len(stances)})
+    table.record(
+        "judgement",
+        text=spoken(replies[-1]).strip(),
+        answer=chosen.value if isinstance(chosen, Answer) else None,
+        order=[case.stance for case in shown],
+        asked_again=len(replies) > 1,
+    )
+    return Verdict(chosen, replies[-1], "judged", {"stances": len(stances)})
+
+
+def _one_of(stances: Sequence[str], text: str, question: Question) -> Answer | Unparsed:
+    """The judge's choice: an answer that nobody argued for is none."""
+    answer = parse_answer(text, question.answer_format)
+    if isinstance(answer, Unparsed):
+        return answer
+    for stance in stances:
+        if same(answer, Answer(stance), question.answer_format):
+            return Answer(stance)
+    return Unparsed("the judge chose an answer that was not argued for")
 
 
 async def _speak(question: Question, table: Table, cases: Sequence[Case], speaker: str, kind: str, task: str, number: int) -> None:
@@ -121,14 +143,15 @@ async def _stances(question: Question, table: Table, config: CfmadConfig) -> tup
     candidates = answer_format.candidates
     if not candidates:
         chains = await sample_chains(question, table, config.candidates, config.temperature)
-        found: list[Answer] = []
         for i, heard in enumerate(chains):
             table.record("answer", seat=f"chain {i + 1}", text=heard.text, answer=heard.value, asked_again=heard.asked_again)
-            if isinstance(heard.answer, Answer) and not any(same(heard.answer, other, answer_format) for other in found):
-                found.append(heard.answer)
-        if not found:
+        top, votes = plurality([heard.answer for heard in chains], answer_format, table.random("candidates"))
+        if isinstance(top, Unparsed):
             return Unparsed("no candidate answer could be read from the sampled chains")
-        return tuple(answer.value for answer in found[: 2 if config.stances == "top2" else None])
+        if config.stances == "all" or len(votes) == 1:
+            return tuple(votes)
+        others = [value for value in votes if value != top.value]
+        return top.value, table.random("second stance").choice(others)
     if config.stances == "all" or len(candidates) <= 2:
         return candidates
     first = await ask_answer(table, "solver", chain_prompt(question), answer_format)

@@ -14,7 +14,7 @@ from mug_eval.question import Answer, Question, Unparsed
 RULES = "Agents {first} to {last} debated the question above; every agent saw the picture. You are the judge."
 DECIDE = "Weigh the agents' reasoning against the picture and decide which answer is right, in at most 100 words."
 WAIT = 'If another round of debate is needed before you can decide, finish with the single line "Undecided" instead.'
-_UNDECIDED = re.compile(r"^\W*(?:answer\W+)?undecided\W*$", re.IGNORECASE | re.MULTILINE)
+_UNDECIDED = re.compile(r"\W*(?:answer\W+)?undecided\W*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,8 @@ class MadJudgeConfig(DebateConfig):
     Attributes:
         agents: as in the debate.
         rounds: as in the debate, the most there are.
-        early_stop: whether the judge is asked after every round and may end the debate; else only after the last.
+        early_stop: whether the judge is asked after every round from the second on (in the first nobody has heard anybody) and may end
+            the debate; else only after the last.
     """
 
     early_stop: bool = True
@@ -39,7 +40,7 @@ async def play(question: Question, table: Table, config: MadJudgeConfig) -> Verd
         said = [(seat, reply.text) for seat, reply in zip(seats(config.agents), heard, strict=True)]
         transcript.append(f"Round {number}.\n\n{statements(said)}")
         last = number == config.rounds
-        if last or config.early_stop:
+        if last or (config.early_stop and number > 1):
             answer, replies = await _judge(question, table, config, transcript, may_wait=not last)
             decided = answer.value if isinstance(answer, Answer) else None
             text = spoken(replies[-1]).strip()
@@ -57,7 +58,8 @@ async def _judge(
     """The judge's answer; None for "undecided"."""
 
     def read(text: str) -> Answer | Unparsed | None:
-        if may_wait and _UNDECIDED.search(spoken(text)):
+        lines = [line for line in spoken(text).splitlines() if line.strip()]
+        if may_wait and lines and _UNDECIDED.fullmatch(lines[-1]):
             return None
         return parse_answer(text, question.answer_format)
 
@@ -71,8 +73,10 @@ async def _judge(
 
 def calls(question: Question, config: MadJudgeConfig) -> CallRange:
     """Agents' calls of the rounds played, and the judge's."""
-    most = config.rounds * (config.agents + 1) if config.early_stop else config.rounds * config.agents + 1
-    return CallRange(config.agents + 1 if config.early_stop else most, most)
+    n, rounds = config.agents, config.rounds
+    if not config.early_stop or rounds == 1:
+        return CallRange(rounds * n + 1, rounds * n + 1)
+    return CallRange(2 * n + 1, rounds * n + rounds - 1)
 
 
 METHOD = Method("mad-judge", "multi-agent debate, a judge decides and may end it early", MadJudgeConfig, play, calls)

@@ -5,7 +5,6 @@ One agent is secretly handed a counterfactual picture I-. The agents talk and vo
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,10 +24,9 @@ from mug_eval.methods.mug_ratings import (
     suspicion,
     vote_of,
 )
+from mug_eval.methods.mug_seating import most_uncertain
 from mug_eval.methods.self_consistency import sample_chains
 from mug_eval.question import Answer, Question, Unparsed
-
-_CONFIDENCE = re.compile(r"confidence\W{0,6}(\d{1,3})(?:\.\d+)?\s*%?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,45 +154,13 @@ async def _seat(question: Question, table: Table, config: MugConfig) -> Game:
     playable = not config.no_undercover and (config.no_counterfactual or question.altered is not None)
     undercover = None
     if playable and config.undercover == "most_uncertain":
-        undercover = await _most_uncertain(question, table, names)
+        undercover = await most_uncertain(question, table, names)
     elif playable:
         undercover = table.random("undercover").choice(names)
     elif not config.no_undercover:
         table.record("fallback", reason="no counterfactual picture for this question: played without an undercover")
     table.record("seats", order=list(names), undercover=undercover)
     return Game(question, table, config, undercover, list(names))
-
-
-async def _most_uncertain(question: Question, table: Table, names: Sequence[str]) -> str:
-    """The agent that states the least confidence in a first answer given alone over I+; ties by a seeded draw.
-
-    Agents that state none even when asked again are left out; if none does, the draw is over all seats and the trace says so.
-    """
-    line = answer_line(question.answer_format)
-
-    def read(text: str) -> int | Unparsed:
-        found = _CONFIDENCE.findall(spoken(text))
-        return int(found[-1]) if found and int(found[-1]) <= 100 else Unparsed("no line 'Confidence: 0..100'")
-
-    asked = await together(
-        [
-            ask_until_read(table, seat, turn(question.prompt, f"You are {seat}. {words.ALONE} {line}"), read, words.ALONE)
-            for seat in names
-        ]
-    )
-    stated = {}
-    for seat, (confidence, replies) in zip(names, asked, strict=True):
-        known = None if isinstance(confidence, Unparsed) else confidence
-        if known is not None:
-            stated[seat] = known
-        answer = parse_answer(replies[0], question.answer_format)
-        value = answer.value if isinstance(answer, Answer) else None
-        table.record("first answer", seat=seat, text=spoken(replies[0]).strip(), answer=value, confidence=known)
-    rng = table.random("undercover")
-    if not stated:
-        table.record("fallback", reason="no agent stated a confidence: the undercover was drawn at random")
-        return rng.choice(list(names))
-    return rng.choice([seat for seat in names if stated.get(seat) == min(stated.values())])
 
 
 async def _talk(game: Game, heading: str, number: int, phase: str) -> None:
@@ -225,7 +191,7 @@ async def _detect(game: Game, facts: dict[str, Any]) -> str:
     """
     config = game.config
     abstentions = 0
-    ended, found, number = "undercover_survived", False, 0
+    found, number = False, 0
     while number < config.detection_rounds and not found and len([s for s in game.left if s != game.undercover]) >= 2:
         number += 1
         shown = config.observation_rounds + number
@@ -235,7 +201,6 @@ async def _detect(game: Game, facts: dict[str, Any]) -> str:
         valid = {voter: ballot for voter, ballot in ballots.items() if not isinstance(ballot, Unparsed)}
         if config.adaptive_stop is not None and valid and _most_suspected(game, valid) < config.adaptive_stop:
             game.table.record("stop", round=shown, reason="nobody is suspected enough")
-            ended = "stopped_unsuspected"
             break
         eliminated = _eliminate(game, shown, valid)
         if eliminated is not None:
@@ -247,8 +212,17 @@ async def _detect(game: Game, facts: dict[str, Any]) -> str:
         detection_rounds=number,
         normals_lost=config.agents - 1 - len([seat for seat in game.left if seat != game.undercover]),
         abstentions=abstentions,
+        found_by_chance=found_by_chance(config.agents, config.detection_rounds),
     )
-    return "undercover_found" if found else ended
+    return "undercover_found" if found else "undercover_survived"
+
+
+def found_by_chance(agents: int, rounds: int) -> float:
+    """How often lots in place of votes would find the undercover: what ``undercover_found`` has to be read against."""
+    missed = 1.0
+    for left in range(agents, max(agents - rounds, 2), -1):
+        missed *= 1 - 1 / left
+    return round(1 - missed, 6)
 
 
 async def _vote(game: Game, number: int) -> dict[str, Ratings | Unparsed]:
@@ -345,8 +319,10 @@ async def _summarise(game: Game, facts: dict[str, Any]) -> tuple[Answer | Unpars
                 asked_again=reply.asked_again,
             )
         facts["summary_rounds"] = number
-        facts["agreed"] = _agreed([reply.answer for reply in heard], question) is not None
-        if facts["agreed"]:
+        agreed = _agreed([reply.answer for reply in heard], question) is not None
+        if len(names) > 1:  # one alone always agrees with itself
+            facts["agreed"] = agreed
+        if agreed:
             break
     final = await ask_answer(table, "writer", turn(question.prompt, conclusions, f"{words.FINAL} {line}"), question.answer_format)
     table.record("answer", seat="writer", text=final.text, answer=final.value, asked_again=final.asked_again)
@@ -373,8 +349,8 @@ def calls(question: Question, config: MugConfig) -> CallRange:
         least, most = talk + n + 1, talk + n * config.summary_rounds + 1
     else:
         talk += n if config.undercover == "most_uncertain" else 0
-        # With three agents, a normal agent voted out first leaves one to answer: the cheapest end.
-        least = talk + 2 * n + (1 if n == 3 else normals) + 1
+        # Cheapest: the detection ends after one round, with a normal agent voted out if that ends it, since fewer answer then.
+        least = talk + 2 * n + (normals - 1 if n == 3 or config.detection_rounds == 1 else normals) + 1
         # Dearest: nobody is voted out (all abstain) in any round.
         most = talk + 2 * n * config.detection_rounds + normals * config.summary_rounds + 1
     return CallRange(before if config.gate else least, before + most)

@@ -45,14 +45,15 @@ def read_ratings(text: str, others: Sequence[str]) -> Ratings | Unparsed:
     found = parse_object(spoken(text))
     if found is None:
         return Unparsed("no JSON object in the ballot")
-    for wrapper in ("ratings", "votes"):
-        if len(found) <= 2 and isinstance(found.get(wrapper), Mapping):
-            found = dict(found[wrapper])
-    by_number = {number: value for key, value in found.items() if (number := _number(key)) is not None}
+    by_number: dict[int, Any] = {}
+    for number, value in _ballot_entries(found):
+        if number in by_number:
+            return Unparsed(f"the ballot rates Agent {number} twice")
+        by_number[number] = value
     ratings: Ratings = {}
     for seat in others:
-        number = _number(seat)
-        given = None if number is None else by_number.get(number)
+        own = _number(seat)
+        given = None if own is None else by_number.get(own)
         if not isinstance(given, Mapping):
             return Unparsed(f"the ballot does not rate {seat}")
         lowered = {str(key).strip().lower(): value for key, value in given.items()}
@@ -77,9 +78,24 @@ def vote_of(ratings: Ratings, weights: Sequence[float], rng: random.Random) -> s
     return max(order, key=lambda seat: suspicion(ratings[seat], weights))
 
 
-def _number(key: str) -> int | None:
-    digits = re.findall(r"\d+", str(key)[:40])
-    return int(digits[0]) if len(digits) == 1 else None
+def _ballot_entries(found: Mapping[str, Any]) -> list[tuple[int, Any]]:
+    """(agent's number, its rating): keyed by agent, wrapped in ``ratings`` or ``votes``, or a list of objects that name their agent."""
+    for wrapper in ("ratings", "votes"):
+        inner = found.get(wrapper)
+        if isinstance(inner, Mapping):
+            found = inner
+        elif isinstance(inner, list):
+            named = [entry for entry in inner if isinstance(entry, Mapping)]
+            entries = [(_number(entry.get("agent", entry.get("seat", entry.get("name")))), entry) for entry in named]
+            return [(number, entry) for number, entry in entries if number is not None]
+    keyed = [(_number(key), value) for key, value in found.items()]
+    return [(number, value) for number, value in keyed if number is not None]
+
+
+def _number(key: object) -> int | None:
+    """``Agent 2``, ``agent_2``, ``2``; nothing else that happens to hold a digit."""
+    match = re.fullmatch(r"\s*(?:agent)?[\s_#-]*(\d{1,4})\s*", str(key), re.IGNORECASE)
+    return int(match[1]) if match else None
 
 
 def _score(value: Any) -> float | None:

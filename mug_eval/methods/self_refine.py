@@ -17,7 +17,7 @@ CRITIQUE = (
 )
 CRITIQUE_LINE = 'Finish with one line that reads "Change needed: yes" or "Change needed: no".'
 REFINE = "Above are a draft answer to the question and feedback on it. Write a better answer that takes up what is right in the feedback."
-_CHANGE = re.compile(r"change needed\W{0,6}(yes|no)\b", re.IGNORECASE)
+_CHANGE = re.compile(r"change needed\W{0,6}(yes|no)\b(?!\s*(?:or\b|/|\|))", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
