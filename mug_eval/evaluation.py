@@ -22,7 +22,8 @@ from mug_eval.engine.games import GamesFile
 from mug_eval.engine.journal import Journal
 from mug_eval.engine.lock import work_dir_lock
 from mug_eval.engine.runner import Owed, PlayStopped, Setting, play_questions
-from mug_eval.plan import Job, Plan, identity
+from mug_eval.identity import identity
+from mug_eval.plan import Job, Plan
 from mug_eval.progress import Reporter, ScoreRow, open_reporter, score_table
 from mug_eval.results import ResultFolder, Tally, methods_fingerprint, run_json, scores_json, write_json
 

@@ -248,7 +248,9 @@ def test_without_the_published_set_and_without_a_network_the_user_is_told_of_dat
     nobody = "http://127.0.0.1:9"
     environment = {**os.environ, "LMUData": str(tmp_path), "https_proxy": nobody, "http_proxy": nobody, "no_proxy": ""}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=900)
-    assert re.search(r"UserError: POPE: VLMEvalKit could not load .* --data-file POPE=FILE$", done.stderr.strip())
+    assert re.search(r"UserError: POPE: VLMEvalKit could not load .* --data-file POPE=FILE$", done.stderr, re.MULTILINE), (
+        done.stderr[-2000:]
+    )
 
 
 def test_a_full_disk_stops_the_run_with_one_line(tmp_path: Path) -> None:
