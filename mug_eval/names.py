@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 
-def nearest(name: str, known: Iterable[str], most: int = 3, alike: float = 0.5) -> list[str]:
+def nearest(name: str, known: Iterable[str], most: int = 3, alike: float = 0.4) -> list[str]:
     """Up to ``most`` known names that look like ``name``, best first; case does not count, ``alike`` is from 0 to 1."""
     by_fold = {candidate.casefold(): candidate for candidate in known}
     return [by_fold[fold] for fold in difflib.get_close_matches(name.casefold(), by_fold, n=most, cutoff=alike)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -13,6 +12,7 @@ from typing import Any, Literal, get_args
 import yaml
 
 from mug_eval.errors import UserError
+from mug_eval.names import unknown
 
 AnswerStyle = Literal["yes_no", "choice"]
 CategoryPlace = Literal["rows", "columns"]
@@ -101,10 +101,7 @@ def load_task(name: str) -> Task:
     """
     names = task_names()
     if name not in names:
-        folded = {known.casefold(): known for known in names}
-        near = [folded[match] for match in get_close_matches(name.casefold(), folded, n=3, cutoff=0.4)]
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
-        raise UserError(f"unknown benchmark {name!r}: {hint}")
+        raise UserError(unknown("benchmark", name, names))
     path = task_folder() / f"{name}.yaml"
     try:
         entries = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -118,8 +115,7 @@ def _task(entries: Mapping[str, Any]) -> Task:
     known = {entry.name for entry in fields(Task)}
     for key in entries:
         if key not in known:
-            near = get_close_matches(str(key), known, n=1)
-            raise ValueError(f"unknown field {key!r}" + (f", did you mean {near[0]!r}?" if near else ""))
+            raise ValueError(unknown("field", str(key), sorted(known)))
     if entries["answers"] not in get_args(AnswerStyle):
         raise ValueError(f"answers must be one of {', '.join(get_args(AnswerStyle))}, not {entries['answers']!r}")
     split = entries.get("split")
