@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from mug_eval.answers.replies import CLOSED, OPENED
+from mug_eval.answers.markup import CLOSED, OPENED
 from mug_eval.answers.statements import statements
 from mug_eval.question import Answer, Unparsed
 

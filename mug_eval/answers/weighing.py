@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from mug_eval.answers.replies import plain
+from mug_eval.answers.markup import plain
 from mug_eval.answers.statements import not_mine
 from mug_eval.question import AnswerFormat
 
