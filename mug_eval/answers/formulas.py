@@ -10,7 +10,7 @@ _SIGNS = {
     **dict(zip("Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega".split(), "ΓΔΘΛΞΠΣΦΨΩ", strict=True)),
     **{"varepsilon": "ε", "vartheta": "θ", "varphi": "φ", "times": "×", "cdot": "·", "div": "÷", "pm": "±", "infty": "∞"},
     **{"leq": "≤", "le": "≤", "geq": "≥", "ge": "≥", "neq": "≠", "ne": "≠", "approx": "≈", "angle": "∠", "triangle": "△"},
-    **{"degree": "°", "left": "", "right": "", "displaystyle": ""},
+    **{"degree": "°", "circ": "°", "left": "", "right": "", "displaystyle": ""},
 }
 _SIGN = re.compile(r"\\(" + "|".join(sorted(_SIGNS, key=len, reverse=True)) + r")(?![A-Za-z])")
 _FRACTION = re.compile(r"\\[dt]?frac\s?\{([^{}\n]{1,60})\}\s?\{([^{}\n]{1,60})\}")
@@ -31,8 +31,9 @@ def spelled(text: str) -> str:
         text = _FRACTION.sub(lambda fraction: f"{_term(fraction[1])}/{_term(fraction[2])}", text)
         if text == before:
             break
+    text = text.replace("^(°)", "°")
     text = _PLAIN_ROOT.sub(lambda root: f"√{root[1] or ''}", text)
-    return text.replace("^°", "°").replace("^\\circ", "°")
+    return text.replace("^°", "°")
 
 
 def _term(term: str) -> str:
