@@ -45,6 +45,6 @@ def conditional(value: str) -> bool:
     return bool(_ONLY_IF.match(value))
 
 
-def unsaid(text: str, at: int) -> bool:
-    """Whether what follows a statement that ends here takes it back without another one in its place."""
-    return bool(_UNSAID_AT_ONCE.match(text, at) or _UNSAID.search(text, at))
+def unsaid(text: str, said: int, end: int | None = None) -> bool:
+    """Whether a statement is taken back without another in its place, by what follows its value (from ``said``) or it (``end``)."""
+    return bool(_UNSAID_AT_ONCE.match(text, said if end is None else end) or _UNSAID.search(text, said))

@@ -52,7 +52,7 @@ _CONCLUDING = re.compile(
 )
 _NOT_TRUE = re.compile(rf"\b{_SUBJECT} (?:is not|isn't) (?:\w{{1,12}} )?true\b", re.IGNORECASE)
 # "It looks like a dog, but no."
-_LAST_WORD = re.compile(rf"[^\W\d].*[\s,]but (?P<word>{_SAID})[.!\s]*$", re.IGNORECASE)
+_LAST_WORD = re.compile(rf"(?<=\w),? but (?P<word>{_SAID})[.!\s]*$", re.IGNORECASE)
 
 
 def parse_yes_no(text: str) -> Answer | Unparsed:
@@ -63,11 +63,13 @@ def parse_yes_no(text: str) -> Answer | Unparsed:
     so no sentence about the image is taken for an answer.
     """
     text = re.sub(r"^(?:A|Ans)\s?:\s?", "", text.replace("$", ""))
-    for statement in by_weight(statements(text)):
+    stated = statements(text)
+    for statement in by_weight(stated):
         reading = _stated(statement)
         if reading is not None:
             return _kept(reading, text, statement)
-        if (statement.labelled or statement.enclosed) and statement.value.strip(_JUNK):
+        last = not any(one.start > statement.start and _stated(one) is not None for one in stated)
+        if last and (statement.labelled or statement.enclosed) and statement.value.strip(_JUNK):
             return Unparsed(f"says neither yes nor no as the answer: {statement.value[:60]!r}")
     last = _lone_last(text)
     if last is not None and len(_lone(text)) == 1:
