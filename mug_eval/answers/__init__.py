@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mug_eval.answers.choice import parse_choice
-from mug_eval.answers.open_text import open_key, parse_open
 from mug_eval.answers.markup import plain
+from mug_eval.answers.open_text import open_key, parse_open
 from mug_eval.answers.replies import parse_object, spoken
 from mug_eval.answers.yes_no import parse_yes_no
 from mug_eval.question import Answer, AnswerFormat, Unparsed

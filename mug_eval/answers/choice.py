@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from mug_eval.answers.formulas import spelled
-from mug_eval.answers.second_thoughts import TAKES_BACK, conditional, unsaid
+from mug_eval.answers.second_thoughts import TAKES_BACK, conditional, last_unsaid, unsaid
 from mug_eval.answers.statements import Statement, by_weight, statements
 from mug_eval.answers.weighing import AFTER_A_OR_I, DENIED_AFTER, Options, normal, options_of, weigh
 from mug_eval.answers.yes_no import leading, parse_yes_no
@@ -63,6 +63,9 @@ def parse_choice(text: str, answer_format: AnswerFormat) -> Answer | Unparsed:
         judged = _judged(text, options)
         if judged is not None:
             return judged
+        unsaid_at = last_unsaid(text)
+        if unsaid_at is not None and not weigh(text[unsaid_at:], options).meant:
+            return Unparsed("takes its answer back")
         return _worded(text, options) if options.words else _weighed(text, options)
     said = end if statement.enclosed else max(statement.start, statement.end - len(statement.value))
     if isinstance(concluded, Answer) and unsaid(text, said, end):
@@ -121,7 +124,9 @@ def _weighed(text: str, options: Options) -> Answer | Unparsed:
 def _ordered(text: str, options: Options) -> list[Statement]:
     """Explicit statements, and lines that are an option and nothing else."""
     found = statements(text)
-    lone = [Statement(match.start(), match.end(), match[1].upper(), enclosed=True, final=True) for match in _LONE_LINE.finditer(text)]
+    lone = [
+        Statement(match.start(), match.end(), match[1].upper(), enclosed=True, final=True) for match in _LONE_LINE.finditer(text)
+    ]
     lone = [one for one in lone if one.value in options.letters]
     numbered = [
         Statement(

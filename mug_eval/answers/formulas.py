@@ -5,9 +5,32 @@ from __future__ import annotations
 import re
 
 _SIGNS = {
-    **dict(zip("alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho".split(), "αβγδεζηθικλμνξπρ", strict=True)),
-    **dict(zip("sigma tau upsilon phi chi psi omega".split(), "στυφχψω", strict=True)),
-    **dict(zip("Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega".split(), "ΓΔΘΛΞΠΣΦΨΩ", strict=True)),
+    **dict(
+        zip(
+            [
+                "alpha",
+                "beta",
+                "gamma",
+                "delta",
+                "epsilon",
+                "zeta",
+                "eta",
+                "theta",
+                "iota",
+                "kappa",
+                "lambda",
+                "mu",
+                "nu",
+                "xi",
+                "pi",
+                "rho",
+            ],
+            "αβγδεζηθικλμνξπρ",
+            strict=True,
+        )
+    ),
+    **dict(zip(["sigma", "tau", "upsilon", "phi", "chi", "psi", "omega"], "στυφχψω", strict=True)),
+    **dict(zip(["Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Phi", "Psi", "Omega"], "ΓΔΘΛΞΠΣΦΨΩ", strict=True)),
     **{"varepsilon": "ε", "vartheta": "θ", "varphi": "φ", "times": "×", "cdot": "·", "div": "÷", "pm": "±", "infty": "∞"},
     **{"leq": "≤", "le": "≤", "geq": "≥", "ge": "≥", "neq": "≠", "ne": "≠", "approx": "≈", "angle": "∠", "triangle": "△"},
     **{"degree": "°", "circ": "°", "left": "", "right": "", "displaystyle": ""},

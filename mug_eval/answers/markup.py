@@ -83,10 +83,7 @@ def plain(reply: str, code_names: bool = False) -> str:
     text = _LINE_START.sub("", text)
     text = _EMPHASIS.sub(r"\1", _STRONG.sub(r"\1", text))
     text = _STARS.sub(lambda stars: stars["times"] or "", text).replace("`", "")
-    if code_names:
-        text = _CODE_NAME.sub(lambda name: name[0] if len(name[0]) > 3 else "", text)
-    else:
-        text = _UNDERSCORES.sub("", text)
+    text = _CODE_NAME.sub(lambda name: name[0] if len(name[0]) > 3 else "", text) if code_names else _UNDERSCORES.sub("", text)
     text = re.sub(r"[ \t]+", " ", text)
     text = re.sub(r" ?\n[ \n]*", "\n", text)
     return text.strip()

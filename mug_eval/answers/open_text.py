@@ -69,7 +69,14 @@ def _otherwise(value: str, later: str) -> bool:
         other = _value(_one_sentence(one.value))
         if other and not _ABOUT.match(other) and open_key(other) != open_key(value):
             return True
-    return re.match(r"(?:no,? )?(?:wait|actually|correction|on second thoughts?)[\s,:]{1,3}(?:it is|it's|that is|no)\b", later, re.IGNORECASE) is not None
+    return (
+        re.match(
+            r"(?:no,? )?(?:wait|actually|correction|on second thoughts?)[\s,:]{1,3}(?:it is|it's|that is|no)\b",
+            later,
+            re.IGNORECASE,
+        )
+        is not None
+    )
 
 
 def _value(value: str) -> str:

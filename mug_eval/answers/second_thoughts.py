@@ -48,3 +48,9 @@ def conditional(value: str) -> bool:
 def unsaid(text: str, said: int, end: int | None = None) -> bool:
     """Whether a statement is taken back without another in its place, by what follows its value (from ``said``) or it (``end``)."""
     return bool(_UNSAID_AT_ONCE.match(text, said if end is None else end) or _UNSAID.search(text, said))
+
+
+def last_unsaid(text: str) -> int | None:
+    """Where the last words end that take back what was said before; None if there are none."""
+    ends = [match.end() for match in _UNSAID.finditer(text)]
+    return ends[-1] if ends else None

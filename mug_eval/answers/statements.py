@@ -107,7 +107,9 @@ def statements(text: str) -> list[Statement]:
             if not not_mine(text, match.start()):
                 found.append(_open_statement(text, match.start(), match.end(), labelled=pattern is not _CHINESE))
     if not any(one.labelled for one in found):
-        found.extend(replace(_open_statement(text, *match.span(), labelled=False), final=True) for match in _OTHER_LABEL.finditer(text))
+        found.extend(
+            replace(_open_statement(text, *match.span(), labelled=False), final=True) for match in _OTHER_LABEL.finditer(text)
+        )
     for match in _SENTENCE.finditer(text):
         if not _NOT_MINE.search(match["middle"]) and _is_mine(text, match.start()):
             found.append(_open_statement(text, match.start(), match.end(), labelled=False))

@@ -87,9 +87,7 @@ _BEFORE_AN_OPTION = re.compile(
 )
 
 
-_NO_FORMULA_BEFORE = (
-    r"(?<![√/×·*+<>≤≥±÷^_\\{:-])(?<![√/×·*+<>≤≥±÷^-]\s)(?<!√\()(?<!\d,\s)(?<!\dx\s)(?<!\d\sx\s)(?<!minus\s)(?<!negative\s)(?<!plus\s)(?<!times\s)"
-)
+_NO_FORMULA_BEFORE = r"(?<![√/×·*+<>≤≥±÷^_\\{:-])(?<![√/×·*+<>≤≥±÷^-]\s)(?<!√\()(?<!\d,\s)(?<!\dx\s)(?<!\d\sx\s)(?<!minus\s)(?<!negative\s)(?<!plus\s)(?<!times\s)"
 _NO_FORMULA_AFTER = (
     r"(?!\s?[/×·*+^√±÷<>≤≥°_{\\α-ωΑ-Ω])(?!\s-\s?\d)(?!\s\d+/\d)(?!\s?,\s?-?\d)(?!:\d)(?!\sx\s?\d)"
     r"(?!\s(?:plus|minus|times|over|million|billion|thousand|hundred|dozen)\b)"
@@ -101,7 +99,8 @@ _BESIDE_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _ONE_BEFORE = re.compile(
-    r"(?:^|[.,:;!?(\n]\s?|\b(?:is|are|was|were|only|exactly|just|see|count|has|have|be|shows?|answer|there's|but|so|not|or|and|than)\s)$", re.IGNORECASE
+    r"(?:^|[.,:;!?(\n]\s?|\b(?:is|are|was|were|only|exactly|just|see|count|has|have|be|shows?|answer|there's|but|so|not|or|and|than)\s)$",
+    re.IGNORECASE,
 )
 
 
@@ -167,6 +166,7 @@ class Weights:
         denied: said not to be the answer.
         ruled_out: those of ``denied`` that were named by their letter, so that the answer and not the picture is spoken of.
         unclear: asked, reported, conditional, or with a negation that may be for or against.
+        beside: named as the place beside which something is.
     """
 
     chosen: list[str] = field(default_factory=list)
@@ -174,11 +174,13 @@ class Weights:
     denied: list[str] = field(default_factory=list)
     ruled_out: list[str] = field(default_factory=list)
     unclear: list[str] = field(default_factory=list)
+    beside: list[str] = field(default_factory=list)
 
     @property
     def meant(self) -> set[str]:
         """What can be the answer: the chosen, or else the named, without the denied."""
-        return set(self.chosen or self.named) - set(self.denied)
+        meant = set(self.chosen or self.named + self.beside) - set(self.denied)
+        return set() if not self.chosen and meant <= set(self.beside) else meant
 
 
 def weigh(text: str, options: Options) -> Weights:
@@ -194,7 +196,8 @@ def weigh(text: str, options: Options) -> Weights:
             before = clause[before_from : group.start()].rpartition(",")[2]
             after = clause[group.end() : end].lstrip(")]\"'")
             before_from = group.end()
-            reported = not_mine(_WRONG_AND.sub("", clause[max(0, group.start() - 160) : group.start()]), 160) or (not concluding and given)
+            own = _WRONG_AND.sub("", clause[max(0, group.start() - 120) : group.start()])
+            reported = not_mine(own, len(own)) or (not concluding and given)
             if end < len(clause):  # "B and not C": the negation is the next one's
                 after = re.split(r"\s(?:and|or)\s", after, maxsplit=1)[0]
             concludes = (concluding or (mark.lower() in ("because", "since") and not (before + after).strip())) and len(groups) == 1
@@ -242,6 +245,8 @@ def _stance(place: _Place) -> str:
         return "chosen"
     if _NEGATION.search(place.after):
         return "unclear"
+    if _BESIDE_BEFORE.search(place.before):
+        return "beside"
     short = len(place.before.split()) <= 4 and len(place.after.split()) <= 2
     return "chosen" if place.concludes and short else "named"
 
@@ -264,8 +269,6 @@ def _mark(text: str, options: Options) -> str:
     def by_text(match: re.Match[str]) -> str:
         letter = options.by_text.get(normal(match[0]))
         before = text[max(0, match.start() - 30) : match.start()]
-        if _BESIDE_BEFORE.search(before):
-            return match[0]
         if match[0].lower() == "one" and (not _ONE_BEFORE.search(before) or text.startswith(" of", match.end())):
             return match[0]  # "the first one"
         return match[0] if letter is None else chr(_TEXT + options.letters.index(letter))

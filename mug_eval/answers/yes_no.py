@@ -21,9 +21,12 @@ _NO_NOUN = (
 _ENDS = rf"(?=\s?(?:$|[^\w\s'-])|\s?-(?:\s|-)|'(?!\w)|\n|\s{_NO_NOUN}(?!\w))"
 _SAID = rf"(?:(?:yes|yeah|yep|yup)(?![\w-])|(?:true|no|nope|nah|false)(?!\w){_ENDS})"
 # After a label "no" is an answer, but not in "no idea", "no longer".
-_NO_ANSWER = r"(?:idea|doubt|one|way|information|info|clue|evidence|answer|question|more|less|longer|need|matter|difference|clear|telling)"
+_NO_ANSWER = (
+    r"(?:idea|doubt|one|way|information|info|clue|evidence|answer|question|more|less|longer|need|matter|difference|clear|telling)"
+)
 _LABELLED = re.compile(
-    rf"(?:(?:yes|yeah|yep|yup|true|nope|nah|false)(?![\w-])|no(?![\w-])(?!\s{_NO_ANSWER}\b))|是的|不是|不对|[是否对不]", re.IGNORECASE
+    rf"(?:(?:yes|yeah|yep|yup|true|nope|nah|false)(?![\w-])|no(?![\w-])(?!\s{_NO_ANSWER}\b))|是的|不是|不对|[是否对不]",
+    re.IGNORECASE,
 )
 _FIRST = re.compile(rf"{_SAID}|是的|不是|不对|[是否对不]", re.IGNORECASE)
 _OTHER = re.compile(
@@ -68,8 +71,8 @@ def parse_yes_no(text: str) -> Answer | Unparsed:
         reading = _stated(statement)
         if reading is not None:
             return _kept(reading, text, statement)
-        last = not any(one.start > statement.start and _stated(one) is not None for one in stated)
-        if last and (statement.labelled or statement.enclosed) and statement.value.strip(_JUNK):
+        decides = not any(one.start > statement.start and _stated(one) is not None for one in stated)
+        if decides and (statement.labelled or statement.enclosed) and statement.value.strip(_JUNK):
             return Unparsed(f"says neither yes nor no as the answer: {statement.value[:60]!r}")
     last = _lone_last(text)
     if last is not None and len(_lone(text)) == 1:
