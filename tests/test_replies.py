@@ -113,22 +113,6 @@ def test_an_object_that_the_text_ends_in_is_none(text: str) -> None:
     assert parse_object(text) is None
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"vote": 2, "why": "it was cut of',
-        '{"vote": 2, "factors": {"a": 1',
-        '{"vote": 2, "factors": {"a": 1}',
-        '{"a": {"b": 1}, "vote": ',
-        "{'vote': 2, 'why': 'cut",
-        '```json\n{"vote": 1',
-        '{"vote": 1} no, rather {"vote": 2',
-    ],
-)
-def test_an_object_that_the_text_ends_in_is_none(text: str) -> None:
-    assert parse_object(text) is None
-
-
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
 def test_what_is_no_number_does_not_become_one(number: str) -> None:
     found = parse_object(f'{{"score": {number}}}')

@@ -27,7 +27,8 @@ _NOT = re.compile(r"(?:definitely |clearly |certainly |probably |likely |surely 
 _LISTED = re.compile(r"(?:^|\s)[(\[]?(?P<letter>[A-Z])[).:\]]")
 # "A) Incorrect", "**B** ✓": a verdict on each option, at the start of a line or by a mark.
 _JUDGED = re.compile(
-    r"(?:^(?:option\s)?[(\[]?(?P<letter>[A-Z])[)\]]?[).:]?\s?[-–—:]?\s?(?:(?P<right>correct)|incorrect|wrong|not correct)(?=\W{0,3}$|[.,;:(]| -)|"
+    r"(?:^(?:option\s)?[(\[]?(?P<letter>[A-Z])[)\]]?[).:]?\s?[-–—:]?\s?"
+    r"(?:(?P<right>correct)|incorrect|wrong|not correct)(?=\W{0,3}$|[.,;:(]| -)|"
     r"(?<![\w'-])[(\[]?(?P<marked>[A-Z])[)\].:]{0,2}\s?(?:(?P<tick>[✓✔✅☑])|[✗✘❌✖]))",
     re.MULTILINE | re.IGNORECASE,
 )

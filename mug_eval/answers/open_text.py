@@ -18,7 +18,8 @@ _DECLINED = re.compile(
 )
 _UNKNOWN = re.compile(
     r"(?:(?:it|this|that|the answer|the (?:number|value)) )?(?:(?:is|was|are) )?"
-    r"(?:unknown|n/?a|n\.a|not (?:visible|given|available|applicable|shown|stated|specified|provided|mentioned|known|clear|sure|determinable|"
+    r"(?:unknown|n/?a|n\.a|not (?:visible|given|available|"
+    r"applicable|shown|stated|specified|provided|mentioned|known|clear|sure|determinable|"
     r"possible|enough|answerable)|unclear|unanswerable|uncertain|undetermined|indeterminate|insufficient (?:information|data|context)|"
     r"(?:cannot|can't|can not|could not) (?:be )?(?:determined?|answer(?:ed)?|tell|sa(?:y|id)|seen?|known?|identif(?:y|ied))|"
     r"impossible to|unable to|no (?:answer|idea|information|clue)|none (?:given|provided))(?!\w)",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 TAKES_BACK = re.compile(
-    r"\b(?:wait|actually|correction|on second thoughts?|on reflection|scratch that|i mean|or rather|no,? wait|let me (?:correct|reconsider))\b|"
+    r"\b(?:wait|actually|correction|on second thoughts?|on reflection|"
+    r"scratch that|i mean|or rather|no,? wait|let me (?:correct|reconsider))\b|"
     r",\s?no,",
     re.IGNORECASE,
 )
@@ -30,7 +31,8 @@ _SUPPOSES = re.compile(
 )
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|[;\n]|\b(?:but|so|however|therefore|thus|hence)\b", re.IGNORECASE)
 _ONLY_IF = re.compile(
-    r"(?:(?!\b(?:because|since|as|whereas|while|but|so|and)\b)[^,.;:!?\n]){0,80}?\b(?:if|unless|only when|provided that)\b(?! (?:not|any)\b)",
+    r"(?:(?!\b(?:because|since|as|whereas|while|but|so|and)\b)[^,.;:!?\n]){0,80}?"
+    r"\b(?:if|unless|only when|provided that)\b(?! (?:not|any)\b)",
     re.IGNORECASE,
 )
 

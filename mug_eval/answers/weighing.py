@@ -87,14 +87,18 @@ _BEFORE_AN_OPTION = re.compile(
 )
 
 
-_NO_FORMULA_BEFORE = r"(?<![√/×·*+<>≤≥±÷^_\\{:-])(?<![√/×·*+<>≤≥±÷^-]\s)(?<!√\()(?<!\d,\s)(?<!\dx\s)(?<!\d\sx\s)(?<!minus\s)(?<!negative\s)(?<!plus\s)(?<!times\s)"
+_NO_FORMULA_BEFORE = (
+    r"(?<![√/×·*+<>≤≥±÷^_\\{:-])(?<![√/×·*+<>≤≥±÷^-]\s)(?<!√\()"
+    r"(?<!\d,\s)(?<!\dx\s)(?<!\d\sx\s)(?<!minus\s)(?<!negative\s)(?<!plus\s)(?<!times\s)"
+)
 _NO_FORMULA_AFTER = (
     r"(?!\s?[/×·*+^√±÷<>≤≥°_{\\α-ωΑ-Ω])(?!\s-\s?\d)(?!\s\d+/\d)(?!\s?,\s?-?\d)(?!:\d)(?!\sx\s?\d)"
     r"(?!\s(?:plus|minus|times|over|million|billion|thousand|hundred|dozen)\b)"
 )
 # "next to the tree" names the tree, and is another place.
 _BESIDE_BEFORE = re.compile(
-    r"\b(?:next to|near|behind|beside|besides|in front of|(?:left|right|side|front|back|top|bottom|edge|corner|part|end|colou?r|end) of|above|below|"
+    r"\b(?:next to|near|behind|beside|besides|in front of|(?:left|right|side|front|back|top|bottom|"
+    r"edge|corner|part|end|colou?r|end) of|above|below|"
     r"under|underneath|beneath|inside|outside|towards?|facing|opposite)\s(?:the\s|an?\s|its\s|this\s|that\s)?$",
     re.IGNORECASE,
 )

@@ -46,7 +46,8 @@ _ACCORDING = re.compile(
 _SENTENCE_START = re.compile(r"(?:^|(?<=[.!?\n])\s?)(?=\S)")
 _SUBJECT = r"(?:statement|claim|description|caption|assertion|that|this|it)"
 _CONCLUDING = re.compile(
-    r"\b(?:wait|actually|on second thoughts?|correction|scratch that|i mean|or rather|so|therefore|thus|hence|consequently|in conclusion|overall|i'd (?:say|answer|vote)|i'll (?:say|answer|go with)|"
+    r"\b(?:wait|actually|on second thoughts?|correction|scratch that|i mean|or rather|so|therefore|thus|hence|"
+    r"consequently|in conclusion|overall|i'd (?:say|answer|vote)|i'll (?:say|answer|go with)|"
     r"i (?:would |will |must )?(?:say|answer|vote|conclude|choose|go with)(?: that)?(?: is| with)?|"
     r"i (?:think|believe)(?: that)?(?: it is| it's)?(?: the answer is)?|"
     rf"{_SUBJECT} (?:is|would be)(?: (?!not\b)\w{{1,12}})??)"
