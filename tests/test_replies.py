@@ -73,13 +73,10 @@ def test_nothing_within_think_tags_is_ever_spoken(middle: str) -> None:
         ("{vote: 2}", {"vote": 2}),
         ('{"vote": 2,}', {"vote": 2}),
         ('{"vote": 2 "why": "x"}', {"vote": 2, "why": "x"}),
-        ('{"vote": 2, "why": "it was cut of', {"vote": 2, "why": "it was cut of"}),
-        ('{"vote": 2, "factors": {"a": 1', {"vote": 2, "factors": {"a": 1}}),
         ('{"vote": 2, // the second\n "why": "x"}', {"vote": 2, "why": "x"}),
         ('{"why": "one line\nanother", "vote": 2}', {"why": "one line\nanother", "vote": 2}),
         ('I write {curly, 5" wide, and {"vote": 2}', {"vote": 2}),
         ('A 5" screen. {"vote": 2}', {"vote": 2}),
-        ('{"a": {"b": 1}, "vote": ', {"a": {"b": 1}, "vote": ""}),
         ('{"vote": 2} {}', {"vote": 2}),
         ("{}", {}),
     ],
@@ -99,6 +96,21 @@ def test_where_there_is_no_object_there_is_none(text: str) -> None:
 def test_an_object_is_read_and_never_run() -> None:
     found = parse_object("{'vote': __import__('os').getcwd()}")
     assert found is None or "/" not in str(found.get("vote"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"vote": 2, "factors": {"a": 1',
+        '{"vote": 2, "factors": {"a": 1}',
+        '{"a": {"b": 1}, "vote": ',
+        "{'vote': 2, 'why': 'cut",
+        '```json\n{"vote": 1',
+        '{"vote": 1} no, rather {"vote": 2',
+    ],
+)
+def test_an_object_that_the_text_ends_in_is_none(text: str) -> None:
+    assert parse_object(text) is None
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mug_eval.answers.choice import parse_choice
+from mug_eval.answers.markup import plain
 from mug_eval.answers.open_text import open_key, parse_open
-from mug_eval.answers.replies import parse_object, plain, spoken
+from mug_eval.answers.replies import parse_object, spoken
 from mug_eval.answers.yes_no import parse_yes_no
 from mug_eval.question import Answer, AnswerFormat, Unparsed
 
@@ -28,7 +29,7 @@ def parse_answer(text: str, answer_format: AnswerFormat) -> Answer | Unparsed:
     Returns:
         The canonical answer (an option's letter, ``Yes``/``No``, the text of an open answer), or why there is none.
     """
-    said = plain(spoken(text))
+    said = plain(spoken(text), code_names=answer_format.kind == "open")
     if not said:
         return Unparsed("the reply is empty" if not text.strip() else "the reply holds nothing but thinking or markup")
     if answer_format.kind == "yes_no":

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
-from mug_eval.answers.statements import Statement, statements
+from mug_eval.answers.formulas import spelled
+from mug_eval.answers.second_thoughts import TAKES_BACK, conditional, last_unsaid, unsaid
+from mug_eval.answers.statements import Statement, by_weight, statements
 from mug_eval.answers.weighing import AFTER_A_OR_I, DENIED_AFTER, Options, normal, options_of, weigh
 from mug_eval.answers.yes_no import leading, parse_yes_no
 from mug_eval.question import Answer, AnswerFormat, Unparsed
 
-_JUNK = re.compile(r"(?:[\s\"'(\[{<>:,;*|~=\\]|[-–—.](?![\d.]))*")  # not the sign or the point of a number
+_JUNK = re.compile(r"(?:[\s\"'(\[{<>:,;*|~=\\]|[-–—.](?!\s?[\d.√]))*")  # not the sign or the point of a number
 _LEAD_IN = re.compile(
     r"(?:(?:either|both|possibly|probably|likely|most likely|maybe|perhaps|clearly|definitely|indeed|simply|still|therefore|thus|"
     r"that|option|choice|letter|answer|candidate|it is|it's|is|would be|must be|the|none other than)(?!\w)[\s:]*)+",
@@ -23,7 +25,13 @@ _NEXT_LETTER = re.compile(
 )
 _NOT = re.compile(r"(?:definitely |clearly |certainly |probably |likely |surely )?(?:not|neither|never|none|no)\b", re.IGNORECASE)
 _LISTED = re.compile(r"(?:^|\s)[(\[]?(?P<letter>[A-Z])[).:\]]")
-_TAKES_BACK = re.compile(r"\b(?:wait|actually|correction|on second thought|scratch that|i mean|or rather)\b", re.IGNORECASE)
+# "A) Incorrect", "**B** ✓": a verdict on each option, at the start of a line or by a mark.
+_JUDGED = re.compile(
+    r"(?:^(?:option\s)?[(\[]?(?P<letter>[A-Z])[)\]]?[).:]?\s?[-–—:]?\s?"
+    r"(?:(?P<right>correct)|incorrect|wrong|not correct)(?=\W{0,3}$|[.,;:(]| -)|"
+    r"(?<![\w'-])[(\[]?(?P<marked>[A-Z])[)\].:]{0,2}\s?(?:(?P<tick>[✓✔✅☑])|[✗✘❌✖]))",
+    re.MULTILINE | re.IGNORECASE,
+)
 _LONE_LINE = re.compile(r"^\W{0,8}(?:(?:option|choice|answer)\s)?\W{0,4}([A-Za-z])\W{0,8}$", re.MULTILINE | re.IGNORECASE)
 _NUMBERED_LINE = re.compile(r"^\W{0,4}(?:option\s|choice\s)?[(\[]?(?P<letter>[A-Z])(?:[)\]]\s?[.:,]?|[.:])\s?(?=\S)", re.MULTILINE)
 _MOST_OPTION_TEXT = 500
@@ -38,25 +46,49 @@ def parse_choice(text: str, answer_format: AnswerFormat) -> Answer | Unparsed:
     Without one, clauses are weighed: options chosen or called right, options named, options denied.
     """
     options = options_of(answer_format)
-    text = text.replace("$", "")
+    text = spelled(text)
     concluded: Answer | Unparsed | None = None
     end = 0
-    for statement in reversed(_ordered(text, options)):
+    ordered = _ordered(text, options)
+    for statement in by_weight(ordered):
         concluded = _read(statement, options)
+        if isinstance(concluded, Unparsed) and statement.final:
+            later = [_read(one, options) for one in ordered if one.start > statement.start]
+            concluded = None if any(isinstance(one, Answer) for one in later) else concluded
         if concluded is not None:
             end = statement.end
             if not statement.enclosed:  # what follows the sentence may take it back
                 end += len(_first_sentence(statement.value)) - len(statement.value)
             break
     if concluded is None:
+        judged = _judged(text, options)
+        if judged is not None:
+            return judged
+        unsaid_at = last_unsaid(text)
+        if unsaid_at is not None and not weigh(text[unsaid_at:], options).meant:
+            return Unparsed("takes its answer back")
         return _worded(text, options) if options.words else _weighed(text, options)
-    after = weigh(text[end:], options)
-    later = after.meant if _TAKES_BACK.search(text, end) else set(after.chosen)
-    if isinstance(concluded, Answer) and later - {concluded.value}:
-        return Unparsed(f"answers {concluded.value}, then speaks for {' and '.join(sorted(later - {concluded.value}))}")
-    if isinstance(concluded, Unparsed) and len(later) == 1:
-        return Answer(later.pop())
+    said = end if statement.enclosed else max(statement.start, statement.end - len(statement.value))
+    if isinstance(concluded, Answer) and unsaid(text, said, end):
+        return Unparsed("takes its answer back")
+    second = TAKES_BACK.search(text, said)
+    spoken_for = set(weigh(text[end:], options).chosen) if second is None else weigh(text[second.start() :], options).meant
+    if isinstance(concluded, Answer) and spoken_for - {concluded.value}:
+        return Unparsed(f"answers {concluded.value}, then speaks for {' and '.join(sorted(spoken_for - {concluded.value}))}")
+    if isinstance(concluded, Unparsed) and len(spoken_for) == 1:
+        return Answer(spoken_for.pop())
     return concluded
+
+
+def _judged(text: str, options: Options) -> Answer | Unparsed | None:
+    """The one option called correct where each is given a verdict; None if there are no such verdicts, or options say so."""
+    if {"correct", "incorrect", "wrong"} & set(options.by_text):
+        return None
+    verdicts = [match for match in _JUDGED.finditer(text) if (match["letter"] or match["marked"]).upper() in options.letters]
+    if len({match["letter"] or match["marked"] for match in verdicts}) < 2:
+        return None
+    right = {(match["letter"] or match["marked"]).upper() for match in verdicts if match["right"] or match["tick"]}
+    return Answer(right.pop()) if len(right) == 1 else Unparsed("gives every option a verdict, and calls none or several correct")
 
 
 def _worded(text: str, options: Options) -> Answer | Unparsed:
@@ -72,6 +104,9 @@ def _worded(text: str, options: Options) -> Answer | Unparsed:
 
 def _weighed(text: str, options: Options) -> Answer | Unparsed:
     """The one option that a text without an explicit statement can mean."""
+    whole = normal(text)
+    if len(whole) == 1 and whole in options.by_text and whole.upper() not in options.letters:
+        return Answer(options.by_text[whole])
     weights = weigh(text, options)
     if not weights.chosen and len(text.split()) > _SHORT_REPLY:
         last = re.split(r"(?<=[.!?])\s|\n", text.strip())[-1]
@@ -90,7 +125,9 @@ def _weighed(text: str, options: Options) -> Answer | Unparsed:
 def _ordered(text: str, options: Options) -> list[Statement]:
     """Explicit statements, and lines that are an option and nothing else."""
     found = statements(text)
-    lone = [Statement(match.start(), match.end(), match[1].upper(), enclosed=True) for match in _LONE_LINE.finditer(text)]
+    lone = [
+        Statement(match.start(), match.end(), match[1].upper(), enclosed=True, final=True) for match in _LONE_LINE.finditer(text)
+    ]
     lone = [one for one in lone if one.value in options.letters]
     numbered = [
         Statement(
@@ -118,6 +155,8 @@ def _line_end(text: str, at: int) -> int:
 def _read(statement: Statement, options: Options) -> Answer | Unparsed | None:
     """What a statement concludes; None if it is no conclusion (a denial, or a sentence that goes on otherwise)."""
     value = _trimmed(statement.value)
+    if conditional(value):
+        return None
     bare = value.strip(" .,;:!?)]}>\"'*")
     whole = normal(bare)
     if whole in options.by_text and not (len(bare) == 1 and bare.upper() in options.letters):

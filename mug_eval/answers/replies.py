@@ -1,4 +1,4 @@
-"""A reply as text: without private thinking, without markup, and the JSON object in it."""
+"""What of a reply was said aloud, and the JSON object in it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ import re
 from typing import Any, NamedTuple
 
 import json_repair
-
-OPENED, CLOSED = "\ue000", "\ue001"
-"""Private-use characters that stand, in plain text, around what a reply encloses as its answer (a box, an answer tag)."""
 
 _THOUGHT = re.compile(
     r"[<◁]\s{0,3}(?P<close>/?)\s{0,3}(?:think(?:ing)?|reasoning|thoughts?)(?:\s+[\w-]{1,30}=[^<>\n]{0,80})?\s{0,3}[>▷]",
@@ -42,74 +39,6 @@ def spoken(text: str) -> str:
     return "".join(kept).strip()
 
 
-_INVISIBLE = dict.fromkeys(
-    [
-        *range(0x00, 0x09),
-        *range(0x0B, 0x0D),
-        *range(0x0E, 0x20),
-        *range(0x7F, 0xA0),
-        0xAD,
-        *range(0x200B, 0x2010),
-        *range(0x202A, 0x202F),
-        *range(0x2060, 0x2070),
-        0xFEFF,
-        *range(0xE000, 0xF900),
-    ]
-)
-_SAME_AS = {
-    **{code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)},  # full-width ASCII
-    **{0x24B6 + at: ord("A") + at for at in range(26)},  # circled letters
-    **dict.fromkeys((0xA0, 0x3000, *range(0x2000, 0x200B), 0x202F, 0x205F), " "),
-    **dict.fromkeys(map(ord, "\u2018\u2019\u201b\u02bc\u00b4"), "'"),
-    **dict.fromkeys(map(ord, "\u201c\u201d\u201f\u00ab\u00bb\u300c\u300d"), '"'),
-    **dict.fromkeys(map(ord, "\u3010\u3014"), "["),
-    **dict.fromkeys(map(ord, "\u3011\u3015"), "]"),
-    ord("\u3002"): ".",
-    ord("\u3001"): ",",
-    ord("\r"): "\n",
-    0x2212: "-",
-    0x2028: "\n",
-    0x2029: "\n",
-}
-_CHARACTERS = {**_SAME_AS, **_INVISIBLE}
-
-_LATEX_STYLE = re.compile(
-    r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mathsf|mathbb|bf|rm|emph|operatorname)\s?\{([^{}\n]{0,400})\}"
-)
-_LATEX_FRACTION = re.compile(r"\\d?frac\s?\{([^{}\n]{1,40})\}\s?\{([^{}\n]{1,40})\}")
-_LATEX_SPACE = re.compile(r"\\[,;!: ()\[\]]|\\q?quad\b")
-_BOX = re.compile(r"\\(?:boxed|fbox)\s?\{([^{}\n]{0,400})\}|<\|begin_of_box\|>(.{0,400}?)<\|end_of_box\|>", re.DOTALL)
-_ANSWER_NAME = r"(?:final[_ -]?)?(?:answer|ans|choice|verdict)"
-_ANSWER_TAG = re.compile(
-    rf"<\s?{_ANSWER_NAME}\s?>([^<]{{0,2000}})(?:<\s?/\s?{_ANSWER_NAME}\s?>)?",
-    re.IGNORECASE,
-)
-_TAG = re.compile(r"</?[A-Za-z][\w-]{0,30}\s?/?>|<\|[\w-]{1,40}\|>")
-_LINE_START = re.compile(r"^[ \t]{0,8}(?:#{1,6}|>|[-*+•])[ \t]+", re.MULTILINE)
-_UNDERSCORES = re.compile(r"(?<!\w)_{1,3}(?=\S)|(?<=\S)_{1,3}(?!\w)")
-
-
-def plain(reply: str) -> str:
-    """A spoken reply with its markup taken away, for reading an answer out of it.
-
-    Full-width letters, quotes and line ends are brought to their ASCII forms; invisible and control characters, markdown,
-    LaTeX styles and tags go; what is boxed or in an answer tag stands between ``OPENED`` and ``CLOSED``.
-    """
-    text = reply.replace("\r\n", "\n").translate(_CHARACTERS)
-    for _ in range(3):
-        text = _LATEX_STYLE.sub(r"\1", text)
-    text = _LATEX_FRACTION.sub(r"\1/\2", text)
-    text = _BOX.sub(lambda box: f"{OPENED}{box[1] or box[2] or ''}{CLOSED}", text)
-    text = _LATEX_SPACE.sub(" ", text).replace("\\%", "%").replace("\\$", "$")
-    text = _ANSWER_TAG.sub(lambda tag: f"{OPENED}{tag[1].strip()}{CLOSED}", text)
-    text = _TAG.sub(" ", text)
-    text = _LINE_START.sub("", text)
-    text = _UNDERSCORES.sub("", text.replace("**", "").replace("*", "").replace("`", ""))
-    text = re.sub(r"[ \t]+", " ", text)
-    text = re.sub(r" ?\n[ \n]*", "\n", text)
-    return text.strip()
-
-
 class Found(NamedTuple):
     """A JSON object and where it stands."""
 
@@ -127,7 +56,8 @@ def parse_object(text: str) -> dict[str, Any] | None:
     """The last JSON object in a reply, None if there is none.
 
     Strict JSON is looked for first. Only if there is none, a span in braces, fenced or not, is repaired (single quotes, missing
-    commas, a cut-off end). Objects nested deeper than 40 levels are not read, so that no reply can exhaust the stack.
+    commas, comments). An object that the text ends in is none, and neither is what it holds or what came before it: nobody
+    knows what it would have said. Objects nested deeper than 40 levels are not read, so that no reply can exhaust the stack.
     """
     found = last_object(spoken(text))
     return None if found is None else found.value
@@ -176,8 +106,8 @@ _OBJECT_START = re.compile(r"\{\s{0,20}[\"']")
 def _spans(reply: str) -> list[tuple[int, int]]:
     """The outermost spans in braces, in order, without those nested too deep.
 
-    A brace that is never closed hides what follows only if it opens an object (the reply was cut off); otherwise it is a
-    character of the prose.
+    There are none if a brace that is never closed opens an object (the reply was cut off); any other such brace is a character
+    of the prose.
     """
     closed: list[tuple[int, int, int]] = []  # start, end, depth
     opened: list[tuple[int, int]] = []  # start, depth below
@@ -199,8 +129,6 @@ def _spans(reply: str) -> list[tuple[int, int]]:
                 opened[-1] = (above, max(deepest, depth + 1))
         if not opened:
             at = reply.find("{", at)
-    cut_off = next((start for start, _ in opened if _OBJECT_START.match(reply, start)), len(reply))
-    spans = [(start, end) for start, end, depth in closed if depth <= _DEEPEST and start < cut_off]
-    if cut_off < len(reply) and len(opened) <= _DEEPEST:
-        spans.append((cut_off, len(reply)))
-    return spans
+    if any(_OBJECT_START.match(reply, start) for start, _ in opened):
+        return []
+    return [(start, end) for start, end, depth in closed if depth <= _DEEPEST]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from mug_eval.answers.replies import CLOSED, OPENED, last_object
+from mug_eval.answers.markup import CLOSED, OPENED
+from mug_eval.answers.replies import last_object
+from mug_eval.answers.second_thoughts import supposed
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,8 @@ class Statement:
         value: what is given as the answer, to the end of the line, or what is enclosed.
         enclosed: whether the value is all there is (a box, a tag, a JSON value), not the beginning of a sentence.
         labelled: whether a label introduced it (``Answer:``), so that a value must be there.
+        final: whether it has the form that is asked for, so that no mere sentence overrides it: enclosed, or a label that
+            begins a line.
     """
 
     start: int
@@ -26,6 +30,7 @@ class Statement:
     value: str
     enclosed: bool
     labelled: bool = True
+    final: bool = False
 
 
 # A reply of nothing but markers must not take time in the square of its length.
@@ -42,11 +47,23 @@ _LABEL = re.compile(
     rf"(?<![\w'-]){_HEAD}(?:\s(?:letter|choice|option|is))?(?:\s?[(\[][^()\[\]\n]{{0,40}}[)\]])?[\"']?\s?(?:[:=]|->|=>|→|\s[-–—]\s)\s?",
     re.IGNORECASE,
 )
-_HEADING = re.compile(rf"^(?:(?:my|the)\s)?{_HEAD}(?:\n|\s(?=[(\[]?\w[)\]]?\W{{0,3}}$))", re.IGNORECASE | re.MULTILINE)
+_HEADING = re.compile(rf"^(?:(?:my|the)\s)?{_HEAD}(?:\n|\s(?=[(\[]?(?:\w|yes|no)[)\]]?\W{{0,3}}$))", re.IGNORECASE | re.MULTILINE)
+# These words label an answer only where nothing else does, and only at the start of a line.
+_OTHER_LABEL = re.compile(
+    r"^(?:(?:my|the|final)\s){0,2}(?:response|decision|final|result|judge?ment|ruling|vote|guess)\s?(?:[:=]|->|=>|\s[-–—]\s)\s?",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LINE_LEAD = re.compile(r"\W{0,6}(?:(?:so|therefore|thus|hence|my|the|your)[,:]?\s){0,3}", re.IGNORECASE)
 _SENTENCE = re.compile(
-    r"(?<![\w'-])(?P<head>answer|(?:correct|best|right|final|only|my|chosen|appropriate|accurate|likely)\s(?:option|choice|one|pick|vote|verdict)|my\s(?:best\s)?guess)"
+    r"(?<![\w'-])(?P<head>answer|(?:correct|best|right|final|only|my|chosen|appropriate|accurate|likely)\s(?:option|choice|one|pick|vote|verdict)|"
+    r"my\s(?:best\s)?guess|(?:my|the|final)\s(?:verdict|judge?ment|decision|response|conclusion))"
     r"(?P<middle>(?:\s(?!is\b|was\b|would\b|must\b|should\b|isn't\b)[\w'\"-]{1,30}){0,10}?)"
-    r"\s(?:(?:is|remains|would be|must be|should be|will be|has to be|goes to)(?![\w']))\s?:?\s?",
+    r"\s(?:(?:is|remains|stays|would be|must be|should be|will be|has to be|goes to)(?![\w']))\s?:?\s?",
+    re.IGNORECASE,
+)
+_CHANGED = re.compile(
+    r"\b(?:(?:chang|switch|revis|updat|correct)(?:e|es|ed|ing)?\s(?:my|the)\s(?:final\s)?(?:answer|vote|choice)\sto|"
+    r"mak(?:es|ing)\s(?:the|my)\s(?:correct\s|final\s)?answer)\s",
     re.IGNORECASE,
 )
 _CHINESE = re.compile(r"(?:答案(?:应该)?(?:是|为|选)|(?:应|故)?选择?)\s?:?\s?(?=[A-Z(\"是否不])")
@@ -56,7 +73,7 @@ _QUOTED = re.compile(r"\"((?:[^\"\\\n]|\\.){0,500})\"|'([^'\n]{0,500})'")
 # Words before a marker, in its clause, that make the statement somebody else's, an earlier one, a mere possibility, or a denial.
 _NOT_MINE = re.compile(
     r"\b(?:if|whether|suppose|supposing|assum\w+|unless|might|could|may|some|someone|others?|agents?|he|she|they|who|claim\w*|says|argu\w+|"
-    r"suggest\w*|initial(?:ly)?|previous(?:ly)?|original(?:ly)?|earlier|wrong|incorrect|another|alternative|not|never|cannot|doubt\w*|their|his|her|"
+    r"suggest\w*|initial(?:ly)?|previous(?:ly)?|original(?:ly)?|earlier|wrong|incorrect|false|untrue|another|alternative|not|never|cannot|doubt\w*|their|his|her|"
     r"example|instead of|rather than|unlike|first)\b|n't\b|(?<!\bit)(?<!that)(?<!here)'s\s?$",
     re.IGNORECASE,
 )
@@ -82,22 +99,45 @@ def statements(text: str) -> list[Statement]:
         value = _answer_field(said.value)
         if value is not None:
             hidden = (said.start, said.end)
-            found.append(Statement(said.end, said.end, value, enclosed=True))
+            found.append(Statement(said.end, said.end, value, enclosed=True, final=True))
     for match in _ENCLOSED.finditer(text):
-        found.append(Statement(match.start(), match.end(), match[1].strip(), enclosed=True))
+        found.append(Statement(match.start(), match.end(), match[1].strip(), enclosed=True, final=True))
     for pattern in (_LABEL, _HEADING, _CHINESE):
         for match in pattern.finditer(text):
             if not not_mine(text, match.start()):
                 found.append(_open_statement(text, match.start(), match.end(), labelled=pattern is not _CHINESE))
+    if not any(one.labelled for one in found):
+        found.extend(
+            replace(_open_statement(text, *match.span(), labelled=False), final=True) for match in _OTHER_LABEL.finditer(text)
+        )
     for match in _SENTENCE.finditer(text):
-        if not not_mine(text, match.start()) and not _NOT_MINE.search(match["middle"]):
+        if not _NOT_MINE.search(match["middle"]) and _is_mine(text, match.start()):
+            found.append(_open_statement(text, match.start(), match.end(), labelled=False))
+    for match in _CHANGED.finditer(text):
+        if _is_mine(text, match.start()):
             found.append(_open_statement(text, match.start(), match.end(), labelled=False))
     found = [one for one in found if one.end <= hidden[0] or one.start >= hidden[1]]
     return sorted(found, key=lambda one: (one.start, one.end))[-_MOST_STATEMENTS:]
 
 
+def by_weight(found: list[Statement]) -> list[Statement]:
+    """Statements in the order in which they decide: the last that has the form asked for, then all from the last to the first."""
+    final = [one for one in found if one.final][-1:]
+    return [*final, *(one for one in reversed(found) if one not in final)]
+
+
+def _is_mine(text: str, at: int) -> bool:
+    return not not_mine(text, at) and not supposed(text, at)
+
+
+def _begins_line(text: str, at: int) -> bool:
+    line = text[max(text.rfind("\n", 0, at) + 1, at - 60) : at]
+    return _LINE_LEAD.fullmatch(line) is not None
+
+
 def _open_statement(text: str, start: int, at: int, labelled: bool) -> Statement:
     """A statement whose value goes to the end of its line, or stands on the next line."""
+    final = labelled and _begins_line(text, start)
     line_end = text.find("\n", at)
     line_end = len(text) if line_end < 0 else line_end
     if not text[at:line_end].strip(" .:*-"):
@@ -107,12 +147,12 @@ def _open_statement(text: str, start: int, at: int, labelled: bool) -> Statement
     quoted = _QUOTED.match(text, at)
     if quoted is not None:
         value = quoted[1] if quoted[1] is not None else quoted[2]
-        return Statement(start, quoted.end(), value.strip(), enclosed=False, labelled=labelled)
+        return Statement(start, quoted.end(), value.strip(), enclosed=False, labelled=labelled, final=final)
     boxed = _ENCLOSED.match(text, at)
     if boxed is not None:
-        return Statement(start, boxed.end(), boxed[1].strip(), enclosed=True, labelled=labelled)
+        return Statement(start, boxed.end(), boxed[1].strip(), enclosed=True, labelled=labelled, final=True)
     line_end = min(line_end, at + _LONGEST_VALUE)
-    return Statement(start, line_end, text[at:line_end].strip(), enclosed=False, labelled=labelled)
+    return Statement(start, line_end, text[at:line_end].strip(), enclosed=False, labelled=labelled, final=final)
 
 
 def _answer_field(fields: dict[str, Any]) -> str | None:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from mug_eval.answers.replies import plain
+from mug_eval.answers.formulas import spelled
+from mug_eval.answers.markup import plain
+from mug_eval.answers.second_thoughts import supposed
 from mug_eval.answers.statements import not_mine
 from mug_eval.question import AnswerFormat
 
@@ -32,24 +34,24 @@ DENIED_AFTER = re.compile(
     re.IGNORECASE,
 )
 _DENIED_BEFORE = re.compile(
-    r"\b(?:not|never|neither|nor|cannot be|no|except|unlike|instead of|rather than|without|other than|"
+    r"\b(?:not|never|neither|nor|cannot be|no|except|anything but|disagree\w* with|oppose|unlike|instead of|rather than|without|other than|"
     r"eliminat\w+|exclud\w+|(?:rul\w+|cross\w*) out|reject\w*|discard\w*|dismiss\w*|"
     rf"(?:wrong|incorrect|false)\s{_FEW_WORDS}(?:is|are|:))\b|n't\b|^\s?over\s",
     re.IGNORECASE,
 )
 _CONTRAST = re.compile(r"\b(?:unlike|instead of|rather than|contrary to|in contrast to)\b", re.IGNORECASE)
 _CONDITION = re.compile(r"\b(?:if|unless|only when)\b", re.IGNORECASE)
-_UNDECIDED = re.compile(r"\b(?:between|either)\b", re.IGNORECASE)
+_UNDECIDED = re.compile(r"\b(?:between|either)\b|^\s?or\s?(?:maybe\s|perhaps\s)?$", re.IGNORECASE)
 _NEGATION = re.compile(r"\b(?:not|never|neither|nor|no|cannot|without|except|unlike|lacks?)\b|n't\b", re.IGNORECASE)
 _ASSERTED_AFTER = re.compile(
     r"^\W{0,3}(?:\b(?:is|are|must be|would be|should be|seems|seems to be|appears to be|looks|remains|has to be)\s"
     rf"{_FEW_WORDS}(?:correct|right(?! (?:of|next|side|behind|beside))|answer|true|accurate|best|valid|appropriate|"
     r"plausible|likely|suitable|match|fit|the one(?! of)|my (?:choice|pick))\b|"
-    r"remains?\b|stays\b|it is\b|it must be\b|fits best\b|wins\b)",
+    r"(?:is|seems|looks) better(?=\W|$|\sthan\b)|remains?\b|stays\b|it is\b|it must be\b|fits best\b|wins\b)",
     re.IGNORECASE,
 )
 _CHOSEN_BEFORE = re.compile(
-    r"\b(?:choose|chose|choosing|pick|picked|select|selected|selecting|vote for|votes? (?:is|goes) (?:for|to)|voting for|"
+    r"\b(?:choose|chose|choosing|pick|picked|select|selected|selecting|vote(?: for)?|votes? (?:is|goes) (?:for|to)|voting for|"
     r"go with|going with|opt for|settle on|stick with|stand by|stay with|(?:would|will|'d|'ll) say|lean(?:ing)? towards?|"
     r"support|guess|answer(?:ed)?(?: with)?|conclude(?: that)?(?: it is| it's)?|"
     r"switch to|change(?:d)? (?:my answer )?to|leaving|leaves|left with|"
@@ -57,11 +59,12 @@ _CHOSEN_BEFORE = re.compile(
     r"(?:the\s|an?\s)?(?:option\s|choice\s|answer\s|letter\s)?[(\[\"']?$",
     re.IGNORECASE,
 )
+_WRONG_AND = re.compile(r"\b(?:is|are)\s(?:wrong|incorrect|false)\sand\b", re.IGNORECASE)
 _CONCLUDES = re.compile(r"(?:so|therefore|thus|hence)$", re.IGNORECASE)
 # A comma within a list of options does not end a clause.
 _CLAUSE_END = re.compile(
     rf"(?P<mark>[.;:!?]+(?=\s|$|{_NAMED})|\n|,(?!\s?(?:and\s|or\s|nor\s)?(?:option\s|the\s|an?\s)?[(\[]?{_NAMED})|"
-    r"(?:^|(?<=\s))(?:so(?!\s(?:is|are|do|does|was|were|that|far|much|many)\b)|but|therefore|thus|hence|because|since|although|though|"
+    r"(?:^|(?<=\s))(?:so(?!\s(?:is|are|do|does|was|were|that|far|much|many)\b)|(?<!anything\s)but|therefore|thus|hence|because|since|although|though|"
     r"while|whereas|however|which|then|instead(?!\sof))(?=[\s,]))",
     re.IGNORECASE,
 )
@@ -80,6 +83,27 @@ _BEFORE_AN_OPTION = re.compile(
     r"hence|then|but|think|believe|probably|definitely|likely|maybe|perhaps|only|clearly|certainly|to|for|on|by|not|or|and|nor|neither|"
     r"either|both|just|leaves|leaving|than|of|out|between|eliminate|reject|exclude|dismiss|discard|guess|actually|also|because|since|while|"
     r"although|though|that|wait|yes|instead|as|answer|conclude|support|unlike|except|over)\s)$",
+    re.IGNORECASE,
+)
+
+
+_NO_FORMULA_BEFORE = (
+    r"(?<![√/×·*+<>≤≥±÷^_\\{:-])(?<![√/×·*+<>≤≥±÷^-]\s)(?<!√\()"
+    r"(?<!\d,\s)(?<!\dx\s)(?<!\d\sx\s)(?<!minus\s)(?<!negative\s)(?<!plus\s)(?<!times\s)"
+)
+_NO_FORMULA_AFTER = (
+    r"(?!\s?[/×·*+^√±÷<>≤≥°_{\\α-ωΑ-Ω])(?!\s-\s?\d)(?!\s\d+/\d)(?!\s?,\s?-?\d)(?!:\d)(?!\sx\s?\d)"
+    r"(?!\s(?:plus|minus|times|over|million|billion|thousand|hundred|dozen)\b)"
+)
+# "next to the tree" names the tree, and is another place.
+_BESIDE_BEFORE = re.compile(
+    r"\b(?:next to|near|behind|beside|besides|in front of|(?:left|right|side|front|back|top|bottom|"
+    r"edge|corner|part|end|colou?r|end) of|above|below|"
+    r"under|underneath|beneath|inside|outside|towards?|facing|opposite)\s(?:the\s|an?\s|its\s|this\s|that\s)?$",
+    re.IGNORECASE,
+)
+_ONE_BEFORE = re.compile(
+    r"(?:^|[.,:;!?(\n]\s?|\b(?:is|are|was|were|only|exactly|just|see|count|has|have|be|shows?|answer|there's|but|so|not|or|and|than)\s)$",
     re.IGNORECASE,
 )
 
@@ -106,7 +130,7 @@ def options_of(answer_format: AnswerFormat) -> Options:
     """The options of a format, made ready once."""
     texts: dict[str, str | None] = {}
     for letter, text in answer_format.options:
-        key = normal(plain(text).replace("$", ""))
+        key = normal(spelled(plain(text)))
         if key:
             texts[key] = None if key in texts else letter
     by_text = {key: letter for key, letter in texts.items() if letter is not None}
@@ -118,9 +142,17 @@ def options_of(answer_format: AnswerFormat) -> Options:
     wanted = [key for key in texts if (len(key) > 1 or key.isdigit()) and by_text.get(key) not in words.values()]
     pattern = None
     if wanted:
-        body = "|".join(re.escape(key).replace(r"\ ", r"\s") for key in sorted(wanted, key=lambda key: (-len(key), key)))
-        pattern = re.compile(rf"(?<![\w.'-])(?<!\d,)(?:{body})(?![\w'-])(?!\.\d)(?!,\d)", re.IGNORECASE)
+        body = "|".join(_bounded(key) for key in sorted(wanted, key=lambda key: (-len(key), key)))
+        pattern = re.compile(rf"(?<![\w.'√^-])(?<!\d,)(?:{body})(?![\w'^-])(?!\.\d)(?!,\d)", re.IGNORECASE)
     return Options(answer_format.candidates, by_text, words, pattern)
+
+
+def _bounded(key: str) -> str:
+    """What finds an option's text; a number or formula only where it is no part of a longer one."""
+    body = re.escape(key).replace(r"\ ", r"\s")
+    before = _NO_FORMULA_BEFORE if not re.match(r"[a-z]{2}", key) else ""
+    after = _NO_FORMULA_AFTER if not re.search(r"[a-z]{2}$", key) else ""
+    return f"{before}{body}{after}"
 
 
 def normal(text: str) -> str:
@@ -138,6 +170,7 @@ class Weights:
         denied: said not to be the answer.
         ruled_out: those of ``denied`` that were named by their letter, so that the answer and not the picture is spoken of.
         unclear: asked, reported, conditional, or with a negation that may be for or against.
+        beside: named as the place beside which something is.
     """
 
     chosen: list[str] = field(default_factory=list)
@@ -145,17 +178,21 @@ class Weights:
     denied: list[str] = field(default_factory=list)
     ruled_out: list[str] = field(default_factory=list)
     unclear: list[str] = field(default_factory=list)
+    beside: list[str] = field(default_factory=list)
 
     @property
     def meant(self) -> set[str]:
         """What can be the answer: the chosen, or else the named, without the denied."""
-        return set(self.chosen or self.named) - set(self.denied)
+        meant = set(self.chosen or self.named + self.beside) - set(self.denied)
+        return set() if not self.chosen and meant <= set(self.beside) else meant
 
 
 def weigh(text: str, options: Options) -> Weights:
     """Weigh a plain text clause by clause."""
     weights = Weights()
-    for clause, mark, concluding in _clauses(_mark(text, options)):
+    marked = _mark(text, options)
+    for clause, mark, concluding, at in _clauses(marked):
+        given = supposed(marked, at)
         groups = list(_GROUP.finditer(clause))
         ends = [*(group.start() for group in groups), len(clause)][1:]
         before_from = 0
@@ -163,11 +200,12 @@ def weigh(text: str, options: Options) -> Weights:
             before = clause[before_from : group.start()].rpartition(",")[2]
             after = clause[group.end() : end].lstrip(")]\"'")
             before_from = group.end()
-            reported = not_mine(clause, group.start())
+            own = _WRONG_AND.sub("", clause[max(0, group.start() - 120) : group.start()])
+            reported = not_mine(own, len(own)) or (not concluding and given)
             if end < len(clause):  # "B and not C": the negation is the next one's
                 after = re.split(r"\s(?:and|or)\s", after, maxsplit=1)[0]
-            concludes = concluding and len(groups) == 1
-            _add(weights, group[0], _Place(before, after, mark == "?", reported, concludes), options)
+            concludes = (concluding or (mark.lower() in ("because", "since") and not (before + after).strip())) and len(groups) == 1
+            _add(weights, group[0], _Place(before, after, mark[:1] == "?", reported, concludes), options)
     return weights
 
 
@@ -211,20 +249,22 @@ def _stance(place: _Place) -> str:
         return "chosen"
     if _NEGATION.search(place.after):
         return "unclear"
+    if _BESIDE_BEFORE.search(place.before):
+        return "beside"
     short = len(place.before.split()) <= 4 and len(place.after.split()) <= 2
     return "chosen" if place.concludes and short else "named"
 
 
-def _clauses(marked: str) -> Iterator[tuple[str, str, bool]]:
-    """(clause, the mark that ends it, whether a word of conclusion introduces it)."""
+def _clauses(marked: str) -> Iterator[tuple[str, str, bool, int]]:
+    """(clause, the mark or word that ends it, whether a word of conclusion introduces it, where it begins)."""
     start = 0
     concludes = False
     for end in _CLAUSE_END.finditer(marked):
         clause = marked[start : end.start()]
-        yield clause, end["mark"][0], concludes
+        yield clause, end["mark"], concludes, start
         concludes = bool(_CONCLUDES.search(end["mark"])) or (concludes and not clause.strip())
         start = end.end()
-    yield marked[start:], "", concludes
+    yield marked[start:], "", concludes, start
 
 
 def _mark(text: str, options: Options) -> str:
@@ -232,6 +272,9 @@ def _mark(text: str, options: Options) -> str:
 
     def by_text(match: re.Match[str]) -> str:
         letter = options.by_text.get(normal(match[0]))
+        before = text[max(0, match.start() - 30) : match.start()]
+        if match[0].lower() == "one" and (not _ONE_BEFORE.search(before) or text.startswith(" of", match.end())):
+            return match[0]  # "the first one"
         return match[0] if letter is None else chr(_TEXT + options.letters.index(letter))
 
     if options.texts is not None:
