@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from mug_eval.backbones.catalogue import open_backbone
-from mug_eval.benchmarks import Benchmark, load_task, open_benchmark
+from mug_eval.benchmarks import Benchmark, check_judge, load_task, open_benchmark
 from mug_eval.chat import ChatModel
 from mug_eval.counterfactual.folder import CounterfactualFolder
 from mug_eval.engine.budget import Budget
@@ -22,6 +22,7 @@ from mug_eval.engine.games import GamesFile
 from mug_eval.engine.journal import Journal
 from mug_eval.engine.lock import work_dir_lock
 from mug_eval.engine.runner import Owed, PlayStopped, Setting, play_questions
+from mug_eval.errors import RunStopped
 from mug_eval.identity import identity
 from mug_eval.plan import Job, Plan
 from mug_eval.progress import Reporter, ScoreRow, open_reporter, score_table
@@ -49,23 +50,19 @@ def evaluate(plan: Plan) -> int:
         opened = _Opened(plan)
         print(dry_run(plan, opened.benchmark), end="")
         return 0
-    with work_dir_lock(plan.work_dir, plan.wait), open_reporter(quiet=plan.quiet, stream=sys.stderr) as reporter:
-        evaluation = _Evaluation(plan, reporter)
-        with _terminated_like_interrupted():
-            rows = asyncio.run(evaluation.run())
-    width = shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else 200
-    print(score_table(rows, width), end="")
-    return OWED if evaluation.owing else 0
-
-
-@contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """SIGTERM (a cluster's time limit) ends a run as Ctrl-C does: replies that have come back are recorded."""
-    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    evaluation: _Evaluation | None = None
     try:
-        yield
+        with work_dir_lock(plan.work_dir, plan.wait), open_reporter(quiet=plan.quiet, stream=sys.stderr) as reporter:
+            evaluation = _Evaluation(plan, reporter)
+            try:
+                asyncio.run(evaluation.run())
+            except asyncio.CancelledError:
+                raise KeyboardInterrupt from None  # SIGTERM
     finally:
-        signal.signal(signal.SIGTERM, before)
+        if evaluation is not None and evaluation.rows:
+            width = shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else 200
+            print(score_table(evaluation.rows, width), end="")
+    return OWED if evaluation.owing else 0
 
 
 @dataclass(slots=True)
@@ -108,6 +105,7 @@ class _Evaluation:
     plan: Plan
     reporter: Reporter
     owing: bool = False
+    rows: list[ScoreRow] = field(default_factory=list)
     opened: _Opened = field(init=False)
     _budget: Budget = field(init=False)
     _models: dict[tuple[Any, ...], tuple[ChatModel, Dispatcher]] = field(default_factory=dict)
@@ -116,8 +114,13 @@ class _Evaluation:
         self.opened = _Opened(self.plan)
         self._budget = Budget(self.plan.call_budget, self.plan.token_budget)
 
-    async def run(self) -> list[ScoreRow]:
-        """Every job in order. All settings are checked against the folders before the first call is spent."""
+    async def run(self) -> None:
+        """Every job in order. All that can be a mistake is looked at before the first call is spent."""
+        task = asyncio.current_task()
+        assert task is not None
+        # A cluster's time limit ends a run as Ctrl-C does: replies that have come back are recorded.
+        with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread: the caller's to handle
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         jobs = self.plan.jobs
         identities = []
         said: set[str] = set()
@@ -129,11 +132,16 @@ class _Evaluation:
                     said.add(note)
                     self.reporter.note(note)
             identities.append(self._identity(job, benchmark))
-        for job, mine in zip(jobs, identities, strict=True):
-            ResultFolder.of(self.plan.work_dir, job).begin(mine)
+        for judge in sorted({_judge(job) for job in jobs}):
+            await asyncio.to_thread(check_judge, judge)
         with Journal(self.plan.work_dir / "journal.sqlite") as journal:
             try:
-                return [await self._play_and_score(job, mine, journal) for job, mine in zip(jobs, identities, strict=True)]
+                for job in jobs:
+                    self._dispatcher(job, journal)
+                for job, mine in zip(jobs, identities, strict=True):
+                    ResultFolder.of(self.plan.work_dir, job).begin(mine)
+                for job, mine in zip(jobs, identities, strict=True):
+                    await self._play_and_score(job, mine, journal)
             finally:
                 for model, _ in self._models.values():
                     await model.close()
@@ -159,12 +167,13 @@ class _Evaluation:
             self._models[key] = model, Dispatcher(model, journal, policy, self._budget)
         return self._models[key]
 
-    async def _play_and_score(self, job: Job, mine: dict[str, Any], journal: Journal) -> ScoreRow:
+    async def _play_and_score(self, job: Job, mine: dict[str, Any], journal: Journal) -> None:
         started = datetime.now(UTC).isoformat(timespec="seconds")
         benchmark = self.opened.benchmark(job)
         folder = ResultFolder.of(self.plan.work_dir, job)
         model, dispatcher = self._dispatcher(job, journal)
         folder.reopen()
+        stopped: PlayStopped | None = None
         with GamesFile(folder.games) as games:
             done = sum(index in games for index in benchmark.indices)
             progress = self.reporter.job(job.title, len(benchmark.indices), done=done, traffic=lambda: dispatcher.statistics)
@@ -178,50 +187,63 @@ class _Evaluation:
                     games_in_flight=self.plan.concurrency,
                     on_done=progress.on_done,
                 )
-            except PlayStopped as stopped:
-                self._owe(job, folder, stopped.owed)
-                raise
+            except PlayStopped as error:
+                stopped, owed = error, list(error.owed)
+                progress.owed = len(owed)
             finally:
                 self.reporter.close(progress)
-            games.rewrite(benchmark.indices)
             if owed:
                 self._owe(job, folder, owed)
+            if stopped and not self.plan.allow_missing:
+                raise stopped
+            games.rewrite(benchmark.indices)
             tally = Tally.over(games.record(index) for index in benchmark.indices if index in games)
             without = _played_without(job, tally)
             for note in without:
                 self.reporter.note(f"{job.title}: {note}")
-            if (owed and not self.plan.allow_missing) or not tally.questions:
-                return _row(job, tally, {}, len(owed))
             predictions = {index: games.record(index)["prediction"] for index in benchmark.indices if index in games}
-        benchmark.write_predictions(folder.predictions, predictions)
-        scores = await asyncio.to_thread(benchmark.score, folder.predictions, _judge(job))
-        write_json(folder.scores, scores_json(job, scores, tally, len(owed)))
-        notes = [*benchmark.notes, *without, *getattr(model, "notes", ()), *_counterfactual_notes(self.opened.counterfactuals(job))]
-        finished = datetime.now(UTC).isoformat(timespec="seconds")
-        write_json(
-            folder.run,
-            run_json(
-                job,
-                {**mine, "fingerprint": model.fingerprint},
-                tally,
-                notes,
-                command=sys.argv,
-                rows=len(benchmark.indices),
-                missing=len(owed),
-                started=started,
-                finished=finished,
-            ),
-        )
-        return _row(job, tally, scores.headline, len(owed))
+        headline: dict[str, float] = {}
+        if predictions and (self.plan.allow_missing or not owed):
+            benchmark.write_predictions(folder.predictions, predictions)
+            scores = await asyncio.to_thread(benchmark.score, folder.predictions, _judge(job))
+            headline = scores.headline
+            write_json(folder.scores, scores_json(job, scores, tally, len(owed)))
+            notes = [
+                *benchmark.notes,
+                *without,
+                *getattr(model, "notes", ()),
+                *_counterfactual_notes(self.opened.counterfactuals(job)),
+            ]
+            finished = datetime.now(UTC).isoformat(timespec="seconds")
+            write_json(
+                folder.run,
+                run_json(
+                    job,
+                    {**mine, "fingerprint": model.fingerprint},
+                    tally,
+                    notes,
+                    command=sys.argv,
+                    rows=len(benchmark.indices),
+                    missing=len(owed),
+                    started=started,
+                    finished=finished,
+                ),
+            )
+        self.rows.append(_row(job, tally, headline, len(owed)))
+        if stopped:
+            raise stopped
 
     def _owe(self, job: Job, folder: ResultFolder, owed: Sequence[Owed]) -> None:
         """List what is owed, in full in ``owed.json`` and in short on stderr."""
         self.owing = True
-        write_json(folder.owed, [{"index": one.index, "reason": one.reason} for one in owed])
         for one in owed[:5]:
             self.reporter.note(f"{job.title}: question {one.index} is owed: {one.reason}")
         if len(owed) > 5:
             self.reporter.note(f"{job.title}: and {len(owed) - 5} more, listed in {folder.owed}")
+        try:
+            write_json(folder.owed, [{"index": one.index, "reason": one.reason} for one in owed])
+        except RunStopped as error:  # what is owed follows from the games, so the list may be missing; why the run stopped may not
+            self.reporter.note(str(error))
 
 
 def _played_without(job: Job, tally: Tally) -> tuple[str, ...]:

@@ -76,8 +76,10 @@ class ResultFolder:
         if self.plan.exists():
             try:
                 before = json.loads(self.plan.read_text(encoding="utf-8"))
-            except ValueError:
-                raise UserError(f"{self.plan} is damaged; choose another --work-dir or remove {self.path}") from None
+            except (ValueError, OSError, RecursionError):
+                before = None
+            if not isinstance(before, dict):
+                raise UserError(f"{self.plan} is damaged; choose another --work-dir or remove {self.path}")
             changed = differences(before, identity)
             if changed:
                 raise UserError(
@@ -92,7 +94,10 @@ class ResultFolder:
     def reopen(self) -> None:
         """Take back the mark of completion and what was made from the games: there may be more of them soon."""
         for path in (self.run, self.scores, self.predictions, self.owed):
-            path.unlink(missing_ok=True)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise UserError(f"{path} cannot be replaced ({error.strerror}); remove it, or choose another --work-dir") from None
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -14,7 +14,17 @@ from mug_eval.errors import UserError
 
 
 def game(index, prediction="Yes", **more):
-    return {"index": index, "prediction": prediction, **more}
+    usage = {"calls": 1, "prompt_tokens": 9, "completion_tokens": 2, "images": 1, "seconds": 0.5, "calls_without_usage": 0}
+    whole = {
+        "answer": {"value": prediction},
+        "raw": "",
+        "ended": "answered",
+        "facts": {},
+        "events": [],
+        "calls": [],
+        "usage": usage,
+    }
+    return {"index": index, "prediction": prediction, **whole, **more}
 
 
 @pytest.fixture
@@ -57,7 +67,17 @@ def test_a_line_torn_anywhere_by_a_kill_is_owed_again(path):
 
 
 @pytest.mark.parametrize(
-    "garbage", [b"{", b'"a"', b"null", b"\xff\xfe", b'{"index": 3, "prediction": ""}', b'{"index": "3"}', b"[" * 100_000]
+    "garbage",
+    [
+        b"{",
+        b'"a"',
+        b"null",
+        b"\xff\xfe",
+        b'{"index": 3, "prediction": ""}',
+        b'{"index": "3"}',
+        b'{"index": "3", "prediction": "Yes"}',
+        b"[" * 100_000,
+    ],
 )
 def test_a_garbled_line_is_named_by_its_number_and_nothing_is_changed(path, garbage):
     path.parent.mkdir(parents=True)
@@ -101,11 +121,11 @@ def test_rewriting_puts_the_dataset_order_whatever_order_the_games_ended_in(path
 
 
 def in_a_small_world(code: str, path: Path) -> None:
-    """Run code in a process whose files cannot grow beyond 1,000 bytes, as on a full disk."""
+    """Run code in a process whose files cannot grow beyond 2,000 bytes, as on a full disk."""
 
     def limit() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 
     prelude = "import sys; from test_games_file import *; from mug_eval.errors import RunStopped; path = Path(sys.argv[1])\n"
     search = os.pathsep.join([str(Path.cwd()), str(Path(__file__).parent)])

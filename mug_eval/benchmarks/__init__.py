@@ -18,6 +18,7 @@ __all__ = [
     "FoundCounterfactual",
     "Scores",
     "Task",
+    "check_judge",
     "load_task",
     "open_benchmark",
     "register",
@@ -58,6 +59,19 @@ def open_benchmark(
         limit=limit,
         counterfactuals=counterfactuals,
     )
+
+
+def check_judge(judge: str) -> None:
+    """See that a judge answers, before anything is spent: VLMEvalKit itself goes on with exact matching and says so in a warning only.
+
+    Raises:
+        UserError: the judge cannot be built (no key) or does not answer.
+    """
+    from mug_eval.benchmarks.score import EXACT_MATCHING
+    from mug_eval.benchmarks.score import check_judge as ask
+
+    if judge != EXACT_MATCHING:
+        ask(judge)
 
 
 def register(models: Iterable[str] | None = None, **settings: Any) -> list[str]:

@@ -14,7 +14,8 @@ class Circuit:
     While it is open every call waits, but one probe at growing intervals. A success closes it.
 
     Args:
-        failures: failures in a row, with no success between, that open it.
+        failures: strikes in a row, with no success between, that open it. A call that the server answers with a failure is one strike
+            however often it is tried (one question on which it always fails is no outage); nobody answering is one each time.
         probe_base: seconds until the first probe; doubled after each that fails.
         probe_cap: most seconds between probes.
         patience: seconds that it may stay open before the run stops.
@@ -28,7 +29,8 @@ class Circuit:
         self._patience = patience
         self._first_patience = min(first_patience, patience)
         self._answered = False
-        self._failures = 0
+        self._strikes = 0
+        self._struck: set[str] = set()
         self._last_error = ""
         self._opened_at = math.nan
         self._interval = 0.0
@@ -71,28 +73,31 @@ class Circuit:
 
     def success(self) -> None:
         """The server has answered a call."""
-        self._failures = 0
+        self._strikes = 0
+        self._struck.clear()
         self._answered = True
         if self.is_open:
             self.is_open = False
             self._wake()
 
-    def failure(self, error: str, retry_after: float, unreachable: bool = False) -> None:
+    def failure(self, call: str, error: str, retry_after: float, unreachable: bool = False) -> None:
         """A call has failed in a way that may be the server's fault.
 
         Args:
+            call: the call's key.
             error: what it was, in a line.
             retry_after: seconds that the server asked to wait, 0 if it did not.
             unreachable: whether nobody answered at all. Before the first answer ever, one such failure is enough to open.
         """
-        self._failures += 1
+        self._strikes += unreachable or call not in self._struck
+        self._struck.add(call)
         self._last_error = error
         now = asyncio.get_running_loop().time()
         if self.is_open:
             if self._probing:
                 self._interval = min(2 * self._interval, self._probe_cap)
                 self._next_probe = max(self._next_probe, now + max(self._interval, retry_after))
-        elif self._failures >= self._threshold or (unreachable and not self._answered):
+        elif self._strikes >= self._threshold or (unreachable and not self._answered):
             self.is_open = True
             self._opened_at = now
             self._interval = self._probe_base

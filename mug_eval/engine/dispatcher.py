@@ -26,7 +26,7 @@ class DispatchPolicy:
         backoff_base: seconds before the first further try, doubled at each next, half of it drawn.
         backoff_cap: most seconds before a further try.
         retry_after_cap: most seconds that a server's Retry-After is honoured.
-        circuit_failures: failures in a row over all calls that open the circuit.
+        circuit_failures: strikes in a row over all calls that open the circuit (:class:`~mug_eval.engine.circuit.Circuit`).
         probe_base: seconds before an open circuit's first probe, doubled at each next.
         probe_cap: most seconds between probes.
         patience: seconds that the circuit may stay open before the run stops.
@@ -240,9 +240,9 @@ class Dispatcher:
             try:
                 return await self._ask_once(flight)
             except TransientError as error:
-                # A server that is down for everybody is not this call's fault: only the circuit's patience counts then.
-                down = self._circuit.is_open or (error.unreachable and self._calls == answered_before)
-                charged += not down
+                # Nobody answering is not this call's fault: only the circuit's patience counts then. An answer that is a failure is
+                # charged, also to a probe: else a call that always fails could be probed with for ever while others would get through.
+                charged += not (error.unreachable and self._calls == answered_before)
                 if charged > policy.retries:
                     tries = f"{flight.attempts} tries" if flight.attempts > 1 else "1 try"
                     raise TransientError(f"{error} ({tries})", error.retry_after, error.unreachable) from error
@@ -271,7 +271,9 @@ class Dispatcher:
         except TransientError as error:
             self._requests -= error.unreachable
             self._budget.requests -= error.unreachable
-            self._circuit.failure(str(error), min(error.retry_after or 0.0, self._policy.retry_after_cap), error.unreachable)
+            self._circuit.failure(
+                flight.call.key, str(error), min(error.retry_after or 0.0, self._policy.retry_after_cap), error.unreachable
+            )
             raise
         except RefusedError:
             self._circuit.success()

@@ -12,6 +12,19 @@ from mug_eval.atomic import atomic_file, cannot_write
 from mug_eval.errors import UserError
 from mug_eval.json_bytes import json_bytes
 
+_FIELDS: dict[str, type] = {
+    "index": str,
+    "prediction": str,
+    "answer": dict,
+    "raw": str,
+    "ended": str,
+    "facts": dict,
+    "events": list,
+    "calls": list,
+    "usage": dict,
+}
+_USAGE = {"calls", "prompt_tokens", "completion_tokens", "images", "seconds", "calls_without_usage"}
+
 
 class GamesFile:
     """``games.jsonl`` open for appending. In memory it holds where each question's line begins, nothing of the games.
@@ -96,12 +109,15 @@ class GamesFile:
         """
         offsets: dict[str, int] = {}
         size = 0
-        with self.path.open("rb") as old, atomic_file(self.path) as new:
-            for index in order:
-                if index in self._offsets and index not in offsets:
-                    old.seek(self._offsets[index])
-                    offsets[index] = size
-                    size += new.write(old.readline())
+        try:
+            with self.path.open("rb") as old, atomic_file(self.path) as new:
+                for index in order:
+                    if index in self._offsets and index not in offsets:
+                        old.seek(self._offsets[index])
+                        offsets[index] = size
+                        size += new.write(old.readline())
+        except OSError as error:  # the folder was taken away
+            raise cannot_write(self.path, error) from error
         os.close(self._descriptor)
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND)
         self._offsets, self._size = offsets, size
@@ -142,5 +158,7 @@ def _index_of(line: bytes) -> str | None:
         record = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    index = record.get("index") if isinstance(record, dict) else None
-    return index if isinstance(index, str) and "prediction" in record else None
+    if not isinstance(record, dict) or any(not isinstance(record.get(name), kind) for name, kind in _FIELDS.items()):
+        return None
+    whole = all(isinstance(entry, dict) for entry in (*record["events"], *record["calls"]))
+    return record["index"] if whole and record["usage"].keys() >= _USAGE else None
