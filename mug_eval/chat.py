@@ -141,7 +141,8 @@ class TransientError(BackboneError):
 
     Attributes:
         retry_after: seconds that the server asks to wait, or None.
-        unreachable: the server did not answer at all (connection refused, DNS), so the fault is not this request's.
+        unreachable: no connection could be made (refused, no such host), so that nothing was asked and the fault is not this
+            request's. A connection that was made and then broke is not this: the request counts, against its tries and the budget.
     """
 
     def __init__(self, message: str, retry_after: float | None = None, unreachable: bool = False) -> None:

@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import multiprocessing
 import os
 import resource
@@ -33,8 +34,11 @@ async def test_a_recorded_reply_comes_back_as_it_was(tmp_path):
         await journal.put(call(), reply, attempts=3)
         assert await journal.get(call().key) == reply
         assert await journal.get(call(seed=8).key) is None
-    with Journal(tmp_path / "j.sqlite", create=False) as journal:
+    with Journal(tmp_path / "j.sqlite", read_only=True) as journal:
         assert await journal.get(call().key) == reply
+        with pytest.raises(RunStopped, match="cannot be written"):
+            await journal.put(call(seed=8), reply)
+    assert [file.name for file in tmp_path.iterdir()] == ["j.sqlite"]
 
 
 async def test_a_call_can_be_audited_back_to_its_words_and_pictures_by_hash(tmp_path):
@@ -158,7 +162,7 @@ def test_a_file_that_is_no_journal_is_left_alone_with_a_word_what_to_do(tmp_path
         assert "--work-dir" in str(error.value)
         assert before is None or path.read_bytes() == before
     with pytest.raises(UserError, match="no journal"):
-        Journal(tmp_path / "none.sqlite", create=False)
+        Journal(tmp_path / "none.sqlite", read_only=True)
     assert not (tmp_path / "none.sqlite").exists()
 
 
@@ -168,6 +172,83 @@ def test_a_journal_of_another_version_is_named_as_such(tmp_path):
         other.execute("PRAGMA user_version = 99")
     with pytest.raises(UserError, match=r"version 99.*version 1"):
         Journal(tmp_path / "j.sqlite")
+
+
+async def test_a_journal_that_is_being_written_can_be_read(tmp_path):
+    with Journal(tmp_path / "j.sqlite") as journal:
+        await journal.put(call(), Reply("Yes"))
+        with Journal(tmp_path / "j.sqlite", read_only=True) as other:
+            assert other.read(call().key).reply.text == "Yes"
+
+
+def test_an_empty_file_is_not_made_a_journal_by_reading(tmp_path):
+    (tmp_path / "j.sqlite").touch()
+    with pytest.raises(UserError):
+        Journal(tmp_path / "j.sqlite", read_only=True)
+    assert (tmp_path / "j.sqlite").stat().st_size == 0
+
+
+def damaged(error):
+    return "is damaged" in str(error.value) and "j.sqlite" in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("reply", ["{torn", "[]", "{}", "7", "null", '{"text": 5}', "[" * 100_000, b"\xff\xfe"])
+async def test_a_damaged_reply_is_said_in_one_line(tmp_path, reply):
+    with Journal(tmp_path / "j.sqlite") as journal:
+        await journal.put(call(), Reply("Yes"))
+    with sqlite3.connect(tmp_path / "j.sqlite") as other:
+        other.execute("UPDATE calls SET reply = CAST(? AS TEXT)", (reply,))
+    with Journal(tmp_path / "j.sqlite") as journal:
+        with pytest.raises(UserError) as error:
+            await journal.get(call().key)
+        assert damaged(error)
+        with pytest.raises(UserError) as error:
+            journal.read(call().key)
+        assert damaged(error)
+
+
+async def test_a_damaged_file_is_said_in_one_line(tmp_path):
+    path = tmp_path / "j.sqlite"
+    with Journal(path) as journal:
+        for seed in range(50):
+            await journal.put(call("x" * 3000, seed=seed), Reply("Yes"))
+    data = path.read_bytes()
+    path.write_bytes(data[:8192] + b"\xa5" * (len(data) - 8192))  # all but the pages that tell what it is
+    with Journal(path) as journal:
+        for read in (journal.read, lambda _: len(journal)):
+            with pytest.raises(UserError) as error:
+                read(call("x" * 3000, seed=7).key)
+            assert damaged(error)
+        with pytest.raises(UserError) as error:
+            await journal.get(call("x" * 3000, seed=7).key)
+        assert damaged(error)
+
+
+@pytest.mark.parametrize("room", [0, 1000, 6000])
+def test_a_journal_on_a_full_disk_stops_the_run_and_is_not_to_be_moved_away(tmp_path, room):
+    path = tmp_path / "j.sqlite"
+    process = multiprocessing.get_context("fork").Process(target=_make_a_journal_on_a_full_disk, args=(path, room))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    Journal(path).close()  # once there is room, what was left behind is no hindrance
+
+
+def _make_a_journal_on_a_full_disk(path: Path, room: int) -> None:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+    with pytest.raises(RunStopped, match=r"the disk is full.*make room") as error:
+        Journal(path)
+    assert "move it away" not in str(error.value)
+
+
+def test_a_full_disk_may_take_not_even_the_folder(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(RunStopped, match="the disk is full"):
+        Journal(tmp_path / "new" / "j.sqlite")
 
 
 def test_an_atomic_write_is_whole_or_not_at_all(tmp_path):

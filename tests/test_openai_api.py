@@ -251,15 +251,17 @@ async def test_a_server_that_is_not_there_is_unreachable():
         assert error.value.unreachable
 
 
-async def test_a_server_that_hangs_up_is_unreachable():
+async def test_a_server_that_hangs_up_was_reached_and_the_request_counts():
     async def reset(request, body):
         sock = request.transport.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         request.transport.abort()
         raise asyncio.CancelledError
 
-    assert (await error_of(reset, TransientError)).unreachable
-    assert (await error_of(bytes_on_the_wire(b""), TransientError)).unreachable
+    for answer in (reset, bytes_on_the_wire(b"")):
+        error = await error_of(answer, TransientError)
+        assert "closed the connection" in str(error)
+        assert not error.unreachable
 
 
 @pytest.mark.parametrize(
@@ -271,6 +273,10 @@ async def test_a_server_that_hangs_up_is_unreachable():
         ("response_format", lambda: failure(400, "this model has no structured outputs")),
         ("top_k", lambda: web.json_response({"detail": [{"loc": ["body", "top_k"], "msg": "extra field"}]}, status=422)),
         ("seed", lambda: web.json_response({"object": "error", "message": "'seed' is not supported"}, status=400)),
+        ("response_format", lambda: failure(500, "response_format is not supported by this backend")),
+        ("response_format", lambda: failure(501, "json_schema: not implemented")),
+        ("seed", lambda: failure(500, "generate() got an unexpected keyword argument 'seed'")),
+        ("top_k", lambda: failure(500, "Unsupported parameter", param="top_k")),
     ],
 )
 async def test_a_parameter_that_the_server_refuses_is_left_out_from_then_on_and_said(name, refusal):
@@ -305,6 +311,15 @@ async def test_a_refusal_that_names_nothing_droppable_is_not_argued_with():
     answer = always(lambda: failure(400, "temperature must be 1; superseeded", param="temperature"))
     with ChatServer(answer) as server, pytest.raises(RefusedError):
         await chat(server, sampling=Sampling(temperature=0.3, seed=1), schema=SCHEMA)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "message"), [(500, "out of memory, seed 7"), (503, "seed is not supported while loading"), (500, "not supported")]
+)
+async def test_a_server_that_fails_is_not_taken_to_refuse_a_parameter(status, message):
+    with ChatServer(always(lambda: failure(status, message))) as server, pytest.raises(TransientError):
+        await chat(server, sampling=Sampling(seed=1), schema=SCHEMA)
     assert len(server.requests) == 1
 
 
@@ -349,6 +364,21 @@ def test_a_key_is_taken_out_before_a_line_is_cut():
     line = Scrubber(KEY).line("x" * 290 + KEY, 300)
     assert KEY[:5] not in line
     assert "sk-" not in Scrubber(None).line("You gave sk-abc***************wxyz.")
+
+
+@pytest.mark.parametrize("placeholder", ["EMPTY", "no", "A", "x", "Yes", "token-abc123"])
+async def test_a_placeholder_for_a_key_never_rewrites_a_reply(monkeypatch, placeholder):
+    monkeypatch.setenv("OPENAI_API_KEY", placeholder)
+    text = f"Yes, no: A box is EMPTY. Answer: {placeholder}"
+    with ChatServer(always(lambda: completion(text))) as server:
+        assert (await chat(server)).text == text
+
+
+async def test_a_key_is_taken_out_of_an_error_and_a_placeholder_is_not(monkeypatch):
+    for held, said in (("x", "no box for x"), ("token-abc123", "no box for [key]")):
+        monkeypatch.setenv("OPENAI_API_KEY", held)
+        error = await error_of(always(lambda held=held: failure(400, f"no box for {held}")), RefusedError)
+        assert str(error).endswith(said)
 
 
 async def test_a_key_of_another_name_is_used_where_the_entry_says_so(monkeypatch):

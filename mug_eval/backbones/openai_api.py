@@ -15,7 +15,7 @@ import yarl
 from mug_eval.backbones.openai_body import EMPTY_TURN, PictureCache, messages_json
 from mug_eval.backbones.openai_reply import Scrubber, ServerError, read_error, read_reply
 from mug_eval.backbones.provider import LOCAL, provider
-from mug_eval.chat import BackboneError, Json, Message, MisconfiguredError, RefusedError, Reply, Sampling, TransientError
+from mug_eval.chat import BackboneError, Json, Message, MisconfiguredError, Reply, Sampling, TransientError
 from mug_eval.errors import UserError
 from mug_eval.json_bytes import json_bytes
 
@@ -182,8 +182,9 @@ class OpenAIModel:
             return TransientError(f"{self._where} cannot be reached: {words}", unreachable=True)
         if isinstance(error, TimeoutError):
             return TransientError(f"{self._where} gave no whole reply within {self._timeout:g} s")
+        # A connection that was made and broke has put the request to the server, which may have worked on it, or broken at it.
         if isinstance(error, aiohttp.ServerDisconnectedError | ConnectionError | aiohttp.ClientOSError):
-            return TransientError(f"{self._where} closed the connection without an answer: {words}", unreachable=True)
+            return TransientError(f"{self._where} closed the connection without an answer: {words}")
         return TransientError(f"{self._where} broke off or sent no HTTP: {words}")
 
     def _open_session(self) -> aiohttp.ClientSession:
@@ -203,7 +204,7 @@ class OpenAIModel:
 
 def _refused_parameter(error: ServerError, settings: Mapping[str, Any]) -> str | None:
     """The one droppable setting that a refusal names, None if it names none: what a server does not say is not guessed."""
-    if not isinstance(error.error, RefusedError):
+    if not error.refuses:
         return None
     named = error.parameter.split(".")[0]
     if named in settings and named in _DROPPABLE:

@@ -17,21 +17,38 @@ _TRANSIENT = {408, 409, 425, 429}
 _MISCONFIGURED = {401, 403, 404, 405}
 # Codes with which servers say, under a status that means something else, that no request will work.
 _MISCONFIGURED_CODES = {"insufficient_quota", "invalid_api_key", "model_not_found", "account_deactivated", "billing_not_active"}
+# Some servers fall over (500) or say so (501) at a parameter that they do not know, where others answer 400.
+_UNSUPPORTED = re.compile(
+    r"(?i)unsupported|(?:not|n't) (?:yet )?(?:be )?(?:support|implement|permit|allow)|unrecogni[sz]ed|(?:unknown|unexpected|extra) "
+    r"(?:keyword|parameter|argument|field|input)"
+)
+_SHORTEST_SECRET = 8
+_SHORTEST_SECRET_IN_A_REPLY = 16
 
 
 class Scrubber:
     """Takes a key out of text that comes from a server, which may echo what it was sent.
+
+    Servers on one's own machine are given placeholders (``EMPTY``, ``x``), which are no secrets but are words: to take those out
+    would rewrite what was said. So a key counts from 8 characters on in an error, and from 16 on in a reply, which is scored.
 
     Args:
         key: the secret, or None.
     """
 
     def __init__(self, key: str | None) -> None:
-        self._key = key
+        self._key = key or ""
 
     def text(self, text: str) -> str:
-        """The text without the key."""
-        return text.replace(self._key, "[key]") if self._key else text
+        """An error's text without the key."""
+        return self._without_key(text, _SHORTEST_SECRET)
+
+    def reply(self, text: str) -> str:
+        """A reply's text: as it came, but for a key that is too long to be there by chance."""
+        return self._without_key(text, _SHORTEST_SECRET_IN_A_REPLY)
+
+    def _without_key(self, text: str, shortest: int) -> str:
+        return text.replace(self._key, "[key]") if len(self._key) >= shortest else text
 
     def line(self, text: str, longest: int = _LONGEST_LINE) -> str:
         """One short printable line without the key or what looks like one. The key goes first: cut in two it would not be found."""
@@ -41,13 +58,21 @@ class Scrubber:
 
 
 class ServerError(Exception):
-    """An error body, with what tells which parameter a server refuses."""
+    """An error body, with what tells which parameter a server refuses.
 
-    def __init__(self, error: BackboneError, parameter: str, message: str) -> None:
+    Attributes:
+        error: what it means for the call.
+        parameter: the parameter that the server names, or "".
+        message: the server's words.
+        refuses: whether the request was refused as it stands, so that another one may be taken.
+    """
+
+    def __init__(self, error: BackboneError, parameter: str, message: str, refuses: bool = False) -> None:
         super().__init__(str(error))
         self.error = error
         self.parameter = parameter
         self.message = message
+        self.refuses = refuses
 
 
 def read_error(status: int, body: bytes, retry_after: str | None, where: str, scrub: Scrubber) -> ServerError:
@@ -75,7 +100,8 @@ def read_error(status: int, body: bytes, retry_after: str | None, where: str, sc
         error = RefusedError(line)
     else:
         error = TransientError(f"{line} (not a status that a reply comes with)")
-    return ServerError(error, scrub.line(str(fields.get("param") or "")), scrub.text(message))
+    refuses = isinstance(error, RefusedError) or (status in (500, 501) and bool(_UNSUPPORTED.search(message)))
+    return ServerError(error, scrub.line(str(fields.get("param") or "")), scrub.text(message), refuses)
 
 
 def read_reply(body: bytes, images: int, seconds: float, where: str, scrub: Scrubber) -> Reply:
@@ -124,7 +150,7 @@ def read_reply(body: bytes, images: int, seconds: float, where: str, scrub: Scru
     usage = answer.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     return Reply(
-        scrub.text(text),
+        scrub.reply(text),
         Usage(_count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")), images),
         finish_reason,
         _name(answer.get("model"), scrub),

@@ -47,7 +47,7 @@ def command(argv: Sequence[str]) -> int:
 
     from mug_eval.engine.journal import Journal
 
-    with Journal(journal, create=False) as calls:
+    with Journal(journal, read_only=True) as calls:
 
         def read(key: str) -> Messages | None:
             call = calls.read(key)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import functools
 import hashlib
 import json
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,26 +101,28 @@ class Journal:
 
     Args:
         path: the file; made, with its folder, if it is not there.
-        create: False to open only what exists (``mug-eval show``).
+        read_only: only read what exists, and leave no file beside it (``mug-eval show``); works on a read-only file system too.
 
     Raises:
         UserError: the file is not a journal, or is one of another version, or cannot be opened.
+        RunStopped: the disk is full.
     """
 
-    def __init__(self, path: Path, *, create: bool = True) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
-        if not path.exists() and not create:
+        if read_only and not path.exists():
             raise UserError(f"there is no journal at {path}; is this the right work-dir?")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = _connect(path)
-            try:
-                _check_or_make(self._writer, path)
-                self._reader = _connect(path)
-            except BaseException:
-                self._writer.close()
-                raise
+            if read_only:
+                self._writer = self._reader = _connect_to_read(path)
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._writer, self._reader = _connect_to_write(path)
         except (sqlite3.Error, OSError) as error:
+            if _disk_is_full(error):
+                raise RunStopped(
+                    f"the disk is full or failing ({error}): the journal {path} cannot be opened; make room and give the same command again"
+                ) from error
             raise UserError(
                 f"cannot open the journal {path} ({error}); mend it, move it away, or choose another --work-dir"
             ) from error
@@ -132,9 +135,13 @@ class Journal:
         """The recorded reply to a call, or None.
 
         It is read on the event loop: one look-up by key takes some 20 microseconds, less than a trip to a thread.
+
+        Raises:
+            UserError: the file is damaged.
         """
-        rows = self._reader.execute("SELECT reply FROM calls WHERE key = ?", (key,)).fetchall()
-        return _reply(rows[0][0]) if rows else None
+        with self._undamaged():
+            rows = self._reader.execute("SELECT reply FROM calls WHERE key = ?", (key,)).fetchall()
+            return _reply(rows[0][0]) if rows else None
 
     async def put(self, call: Call, reply: Reply, attempts: int = 1) -> None:
         """Record a reply; returns when it is committed.
@@ -171,25 +178,42 @@ class Journal:
         return entry.done
 
     def read(self, key: str) -> RecordedCall | None:
-        """A recorded call whole, or None; for ``mug-eval show --prompts``."""
+        """A recorded call whole, or None; for ``mug-eval show``.
+
+        Raises:
+            UserError: the file is damaged.
+        """
         columns = "key, fingerprint, messages, sampling, schema, reply, attempts"
-        rows = self._reader.execute(f"SELECT {columns} FROM calls WHERE key = ?", (key,)).fetchall()
-        if not rows:
-            return None
-        key, fingerprint, messages, sampling, schema, reply, attempts = rows[0]
-        return RecordedCall(
-            key,
-            json.loads(fingerprint),
-            json.loads(messages),
-            json.loads(sampling),
-            None if schema is None else json.loads(schema),
-            _reply(reply),
-            attempts,
-        )
+        with self._undamaged():
+            rows = self._reader.execute(f"SELECT {columns} FROM calls WHERE key = ?", (key,)).fetchall()
+            if not rows:
+                return None
+            key, fingerprint, messages, sampling, schema, reply, attempts = rows[0]
+            return RecordedCall(
+                key,
+                json.loads(fingerprint),
+                _messages(messages),
+                json.loads(sampling),
+                None if schema is None else json.loads(schema),
+                _reply(reply),
+                attempts,
+            )
 
     def __len__(self) -> int:
         """The number of recorded calls."""
-        return int(self._reader.execute("SELECT count(*) FROM calls").fetchall()[0][0])
+        with self._undamaged():
+            return int(self._reader.execute("SELECT count(*) FROM calls").fetchall()[0][0])
+
+    @contextlib.contextmanager
+    def _undamaged(self) -> Iterator[None]:
+        """What goes wrong while a row is read: the file is not as it was written."""
+        try:
+            yield
+        except (sqlite3.Error, ValueError, TypeError, KeyError, RecursionError) as error:
+            raise UserError(
+                f"the journal {self.path} is damaged ({type(error).__name__}: {error}); put a copy of it back, or move it away and give "
+                "the same command again, which asks its calls anew"
+            ) from error
 
     def close(self) -> None:
         """Commit what waits and let go of the file."""
@@ -238,8 +262,9 @@ class Journal:
             # queue for that lock behind a busy event loop at every row.
             self._writer.execute(_insert_statement(len(batch)), [value for entry in batch for value in entry.row])
         except sqlite3.Error as error:
-            full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-            trouble = "the disk is full" if full else f"the journal cannot be written ({error})"
+            trouble = (
+                "the disk is full" if _primary_code(error) == sqlite3.SQLITE_FULL else f"the journal cannot be written ({error})"
+            )
             return RunStopped(f"{trouble}: a reply could not be recorded in {self.path}; make room and give the same command again")
         return None
 
@@ -276,18 +301,67 @@ def _insert_statement(rows: int) -> str:
     return f"INSERT INTO calls VALUES {','.join([row] * rows)} ON CONFLICT (key) DO NOTHING"
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA synchronous = NORMAL")
-    return connection
+def _connect_to_write(path: Path) -> tuple[sqlite3.Connection, sqlite3.Connection]:
+    """A connection that writes and one that reads; the journal is made if it is not there."""
+    connections: list[sqlite3.Connection] = []
+    try:
+        for _ in range(2):
+            connections.append(sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False))
+            connections[-1].execute("PRAGMA synchronous = NORMAL")
+            if len(connections) == 1:
+                _check(connections[0], path, make=True)
+    except BaseException:
+        for connection in connections:
+            connection.close()
+        raise
+    return connections[0], connections[1]
 
 
-def _check_or_make(connection: sqlite3.Connection, path: Path) -> None:
+def _connect_to_read(path: Path) -> sqlite3.Connection:
+    """A connection that only reads.
+
+    A journal with a write-ahead log has to be opened as a shared file; where the file system is read-only, and where there is no
+    such log (nobody writes), SQLite is told that the file does not change, or else it would put files beside it.
+    """
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    ways = [f"{uri}&immutable=1"]
+    if path.with_name(f"{path.name}-wal").exists():
+        ways.insert(0, uri)
+    for way in ways:
+        connection = sqlite3.connect(way, uri=True, timeout=30, isolation_level=None, check_same_thread=False)
+        try:
+            _check(connection, path, make=False)
+        except sqlite3.Error:
+            connection.close()
+            if way == ways[-1]:
+                raise
+        except BaseException:
+            connection.close()
+            raise
+        else:
+            return connection
+    raise AssertionError("the last way returned or raised")
+
+
+def _primary_code(error: BaseException) -> int:
+    """SQLite's result code without the details in its upper bits; 0 for other errors."""
+    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+
+
+def _disk_is_full(error: sqlite3.Error | OSError) -> bool:
+    """Whether the disk is what is wrong. SQLite says "disk I/O error" where the disk filled up while it made a file."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return _primary_code(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+
+
+def _check(connection: sqlite3.Connection, path: Path, *, make: bool) -> None:
+    """Refuse a file that is no journal of ours; an empty one is made into one if ``make`` says so."""
     application_id, version, objects = (
         connection.execute(query).fetchall()[0][0]
         for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_schema")
     )
-    if application_id == 0 and version == 0 and objects == 0:
+    if make and application_id == 0 and version == 0 and objects == 0:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(_TABLE)
@@ -323,7 +397,18 @@ def _reply_json(reply: Reply) -> str:
     ).decode()
 
 
+def _messages(text: str) -> list[dict[str, Any]]:
+    """Raises ValueError or TypeError if the text is not what was written."""
+    messages = json.loads(text)
+    if not isinstance(messages, list) or not all(isinstance(m, dict) and isinstance(m.get("parts"), list) for m in messages):
+        raise ValueError("no list of messages")
+    return messages
+
+
 def _reply(text: str) -> Reply:
+    """Raises ValueError, TypeError or KeyError if the text is not what was written."""
     fields = json.loads(text)
+    if not all(isinstance(fields[name], str) for name in ("text", "finish_reason", "model")):
+        raise ValueError("a reply without words")
     usage = Usage(fields["prompt_tokens"], fields["completion_tokens"], fields["images"])
     return Reply(fields["text"], usage, fields["finish_reason"], fields["model"], fields["seconds"])
