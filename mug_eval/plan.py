@@ -24,6 +24,7 @@ Match = Literal["question", "image"]
 _CHAINS_IN_NAME = re.compile(r"sc([0-9]+)")
 _RUN_SETTINGS = ("sampling", "image")
 _LONGEST_NAME = 120
+_MOST_TOKENS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,3 +398,5 @@ def _check_sampling(sampling: Sampling) -> None:
         raise UserError(f"sampling.top_k={sampling.top_k} must be at least 1; leave it out for no limit")
     if sampling.max_tokens < 1:
         raise UserError(f"sampling.max_tokens={sampling.max_tokens} must be at least 1")
+    if sampling.max_tokens > _MOST_TOKENS:
+        raise UserError(f"sampling.max_tokens={sampling.max_tokens} must be at most {_MOST_TOKENS}")

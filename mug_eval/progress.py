@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TextIO
 
+from mug_eval.show import printable
+
 PLAIN_SECONDS = 10.0
 """A log gets one line a job at most this often, and at least every :data:`IDLE_SECONDS`."""
 
@@ -224,7 +226,7 @@ class Reporter:
             traffic: reads the dispatcher's counts.
         """
         job = JobProgress(name, total, traffic, self._clock, done=done)
-        task = self._live.add_task(name, total=total, completed=done, status="") if self._live else None
+        task = self._live.add_task(printable(name), total=total, completed=done, status="") if self._live else None
         with self._lock:
             self._jobs.append((job, task))
         return job
@@ -261,6 +263,7 @@ class Reporter:
             self._print(line)
 
     def _print(self, line: str) -> None:
+        line = printable(" ".join(line.split()))  # a server's or a file's words may be in it
         if self._live:
             self._live.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:

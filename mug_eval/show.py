@@ -37,6 +37,29 @@ def _drives_a_terminal(char: str) -> bool:
     return unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") and char not in _KEPT_FORMAT
 
 
+def misshapen(record: Record) -> str:
+    """What of a record has not the shape in which games are written, "" if all has: a file may have been changed by hand."""
+    if not _is_list_of_objects(record.get("calls")):
+        return "calls"
+    for name in ("usage", "facts"):
+        if not isinstance(record.get(name) or {}, Mapping):
+            return name
+    if not _is_list_of_objects(record.get("events")):
+        return "events"
+    for event in record.get("events") or ():
+        for name, shape in (("ratings", Mapping), ("votes", Mapping), ("order", list), ("tied", list)):
+            if event.get(name) is not None and not isinstance(event[name], shape):
+                return f"an event's {name}"
+        ratings = event.get("ratings") or {}
+        if not all(isinstance(rating, Mapping) for rating in ratings.values()):
+            return "an event's ratings"
+    return ""
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    return value is None or (isinstance(value, list) and all(isinstance(item, Mapping) for item in value))
+
+
 def game_text(record: Record, *, title: str = "", read: ReadMessages | None = None, prompts: bool = False, width: int = 100) -> str:
     """The game as text.
 
@@ -115,7 +138,7 @@ def _question(page: _Page, record: Record, read: ReadMessages | None) -> None:
     page.heading("Question")
     turn = next((message for message in messages or () if message.get("role") == "user"), None)
     if turn is None:
-        page.line("(its words are in journal.sqlite of the work folder, which is not here)", 2)
+        page.line("(its text is not available: it is in journal.sqlite of the work folder, which is not here or cannot be read)", 2)
         return
     parts = list(turn.get("parts") or ())
     if len(parts) > 1 and isinstance(parts[-1], str) and parts[-1].startswith("\n\n"):

@@ -198,6 +198,15 @@ def test_a_picture_s_name_cannot_lead_out_of_the_work_dir(tmp_path: Path) -> Non
 # --- answers and labels
 
 
+@pytest.mark.parametrize("category", ["random,,popular", "random,", ",random", "random, ,popular", ","])
+def test_an_empty_part_of_a_category_is_refused(tmp_path: Path, category: str) -> None:
+    refused("POPE", tmp_path, [pope_row(5), pope_row(6, category=category)], "row 2 (index 6): column category", "empty part")
+
+
+def test_a_category_in_parts_is_taken(tmp_path: Path) -> None:
+    assert open_rows("POPE", tmp_path, [pope_row(5, category="random,popular")]).indices == ("5",)
+
+
 @pytest.mark.parametrize(("cell", "gold"), [("A ", "A"), ("A\r", "A"), (" B\r\n", "B")])
 def test_stray_spaces_around_an_answer_are_taken_away_with_a_note(tmp_path: Path, cell: str, gold: str) -> None:
     benchmark = open_rows("MMMU_DEV_VAL", tmp_path, [mmmu_row(1, answer=cell), mmmu_row(2, answer="B")])

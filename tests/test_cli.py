@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -325,3 +326,101 @@ def test_show_works_without_a_journal_but_cannot_show_prompts(tmp_path: Path, ca
     assert main(["show", str(folder), "--index", "7"]) == 0
     assert "solver [answer Yes]" in capsys.readouterr().out
     assert "journal.sqlite" in fails(capsys, "show", str(folder), "--index", "7", "--prompts")
+
+
+def test_show_works_with_a_journal_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    journal = tmp_path / "journal.sqlite"
+    key = asyncio.run(recorded(journal))
+    folder = run_folder(tmp_path, "direct-qwen", "POPE", record("7", key))
+    junk = b"no journal at all, but long enough to be taken for one " * 50
+    for content in (journal.read_bytes()[:5000] + junk, junk, b""):
+        journal.write_bytes(content)
+        assert main(["show", str(folder), "--index", "7"]) == 0
+        shown = capsys.readouterr().out
+        assert "its text is not available" in shown
+        assert "solver [answer Yes]" in shown
+        assert "journal" in fails(capsys, "show", str(folder), "--index", "7", "--prompts")
+        assert journal.read_bytes() == content
+
+
+def test_show_reads_a_journal_and_leaves_nothing_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key = asyncio.run(recorded(tmp_path / "journal.sqlite"))
+    folder = run_folder(tmp_path, "direct-qwen", "POPE", record("7", key))
+    before = sorted(tmp_path.rglob("*"))
+    tmp_path.chmod(0o555)
+    try:
+        assert main(["show", str(folder), "--index", "7"]) == 0
+    finally:
+        tmp_path.chmod(0o755)
+    assert "Is there a dog?" in capsys.readouterr().out
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def nested(depth: int) -> str:
+    return json.dumps(record("7")).replace('"facts": {}', '"facts": {"deep": ' + "[" * depth + "]" * depth + "}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        json.dumps(record("7") | {"calls": "none"}),
+        json.dumps(record("7") | {"usage": [1]}),
+        json.dumps(record("7") | {"facts": 5}),
+        nested(600),
+        nested(200_000),
+    ],
+)
+def test_a_record_that_was_changed_is_one_line(line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run_folder(tmp_path, "direct-qwen", "POPE")
+    (folder / "games.jsonl").write_text(line + "\n")
+    assert "changed from outside" in fails(capsys, "show", str(folder), "--index", "7")
+
+
+TABLE = str(ROOT / "tests" / "data" / "tiny_pope.tsv")
+
+
+def test_a_dry_run_leaves_nothing_in_the_work_dir(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["run", "--model", "mug-qwen", "--data", "POPE", "--data-file", f"POPE={TABLE}", "--dry-run"]
+    assert main([*argv, "--work-dir", str(tmp_path / "new")]) == 0
+    assert "Nothing was asked." in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (RunStopped("cannot write x: No space left on device"), 2, "TMPDIR"),
+        (KeyboardInterrupt(), 130, "interrupted: nothing was asked"),
+    ],
+)
+def test_a_dry_run_that_breaks_off_promises_nothing(
+    error: BaseException, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def breaks(_: object) -> int:
+        raise error
+
+    monkeypatch.setattr("mug_eval.evaluation.evaluate", breaks)
+    assert main(["run", "--model", "mug-qwen", "--data", "POPE", "--dry-run"]) == code
+    line = capsys.readouterr().err
+    assert said in line
+    assert "is kept" not in line
+    assert "same command" not in line
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_mistake(closed: str, tmp_path: Path) -> None:
+    """A run plays to its end, here against a server that is not there."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    command = (
+        f"{sys.executable} run_eval.py --method direct --backbone openai:m --base-url http://127.0.0.1:{port}/v1 --data POPE "
+        f"--data-file POPE={TABLE} --limit 1 --patience 0.1 --work-dir {tmp_path} {closed}"
+    )
+    done = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 3, (done.stdout, done.stderr)
+    assert "Traceback" not in done.stdout + done.stderr
+    if closed == "2>&-":
+        assert done.stdout == ""  # what is meant for stderr does not turn up in stdout
+    assert (tmp_path / "journal.sqlite").read_bytes().startswith(b"SQLite format 3\0")  # nobody wrote into it as if it were stderr
+    assert [json.loads(path.read_text())[0]["index"] for path in tmp_path.rglob("owed.json")] == ["0"]

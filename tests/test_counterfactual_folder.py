@@ -36,7 +36,7 @@ def digest(data: bytes) -> str:
 
 def folder_of(tmp_path: Path, files: dict[str, bytes], lines: list[dict[str, Any] | str] | None = None) -> Path:
     folder = tmp_path / "counterfactuals"
-    folder.mkdir()
+    folder.mkdir(parents=True)
     for name, data in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
@@ -58,6 +58,13 @@ def test_an_entry_fits_by_picture_and_question(tmp_path: Path) -> None:
     assert found.image == load_image(BLUE)
     assert (found.position, found.match) == (0, "question")
     assert dict(found.edit) == {"edit": "recolour", "target": "bus", "instruction": "Make it blue.", "file": "a.png"}
+
+
+def test_a_file_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    for name in ("half\ud83d.png", "a\0b.png", ""):
+        with pytest.raises(UserError, match=r"line 1: 'file' must be the name of a picture") as caught:
+            CounterfactualFolder(folder_of(tmp_path / name[:1], {"a.png": BLUE}, [entry(RED, name)]))
+        str(caught.value).encode()  # it can be printed
 
 
 def test_an_entry_for_another_question_or_picture_does_not_fit(tmp_path: Path) -> None:

@@ -176,6 +176,8 @@ def test_a_mistake_is_one_line_that_says_what_to_do(
         (["sampling.top_p=0"], ["sampling.top_p=0", "(0, 1]"]),
         (["sampling.top_k=0"], ["sampling.top_k=0", "at least 1"]),
         (["sampling.max_tokens=0"], ["sampling.max_tokens=0", "at least 1"]),
+        (["sampling.max_tokens=1000001"], ["sampling.max_tokens=1000001", "at most 1000000"]),
+        (["mug.agents=21"], ["mug.agents=21", "agents must be at most 20"]),
         (["sampling.temprature=1"], ["did you mean temperature"]),
         (["image.size=224"], ["image.size", "224"]),
         (["image.size=axb"], ["WIDTHxHEIGHT"]),

@@ -47,6 +47,16 @@ def test_each_question_is_counted_for_what_it_came_to() -> None:
     assert job.status().startswith("6/10 done, 1 owed, 1 unparsed, ")
 
 
+def test_nothing_that_is_reported_can_drive_the_terminal() -> None:
+    stream = io.StringIO()
+    reporter = Reporter("quiet", stream, Clock())
+    reporter.note("q is owed: the server says \x1b[2J\x07 \u202e\nmug-eval: all is well")
+    reporter.close(reporter.job("evil\x1b]0;title\x07 on POPE", 1))
+    assert not set(stream.getvalue()) & set("\x1b\x07\u202e")
+    assert stream.getvalue().count("\n") == 2  # one line each: none can be forged
+    assert "\\x1b[2J" in stream.getvalue()
+
+
 def test_the_closing_line_counts_only_what_this_run_spent() -> None:
     clock, dispatcher = Clock(), Dispatcher()
     dispatcher.counts = Spent(calls=100, hits=50, retries=5, prompt_tokens=9_000, completion_tokens=1_000)

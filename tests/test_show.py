@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mug_eval.show import game_text, printable
+import pytest
+
+from mug_eval.show import game_text, misshapen, printable
 
 
 def call(name: str, key: str = "k", text: str = "words") -> dict[str, Any]:
@@ -205,6 +207,33 @@ def test_a_models_words_cannot_drive_the_terminal() -> None:
     assert not set(text) & set("\x1b\x07\x9b\r\x00\x7f\u202e\u202c\u2066\u2069\u2028\udc80\U000e0041")
     assert "\\x1b[2J red" in text
     text.encode()  # no lone surrogate is left, so that it can be printed
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"calls": "none"}, "calls"),
+        ({"calls": ["Agent 1#0"]}, "calls"),
+        ({"usage": [1]}, "usage"),
+        ({"usage": "much"}, "usage"),
+        ({"facts": [True]}, "facts"),
+        ({"events": {"event": "seats"}}, "events"),
+        ({"events": [None]}, "events"),
+        ({"events": [{"event": "seats", "order": 3}]}, "an event's order"),
+        ({"events": [{"event": "vote", "ratings": ["Agent 1"]}]}, "an event's ratings"),
+        ({"events": [{"event": "vote", "ratings": {"Agent 1": 5}}]}, "an event's ratings"),
+        ({"events": [{"event": "elimination", "votes": ["Agent 1"]}]}, "an event's votes"),
+        ({"events": [{"event": "elimination", "tied": 2, "eliminated": "Agent 1"}]}, "an event's tied"),
+    ],
+)
+def test_a_record_of_another_shape_is_told_from_a_game(changes: dict[str, Any], said: str) -> None:
+    assert misshapen(game(**changes)) == said
+
+
+@pytest.mark.parametrize("changes", [{}, {"calls": [], "usage": {}, "facts": {}, "events": []}, {"calls": None, "usage": None}])
+def test_what_has_the_shape_of_a_game_is_printed(changes: dict[str, Any]) -> None:
+    assert misshapen(game(**changes)) == ""
+    assert "question 17" in game_text(game(**changes))
 
 
 def test_ordinary_text_stays_as_it_is() -> None:

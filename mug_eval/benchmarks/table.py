@@ -63,8 +63,17 @@ def check_table(path: Path, frame: Any, task: Task) -> list[str]:
         for row, index in empty:
             if not str(literal.iloc[row - 1]).strip():
                 raise UserError(f"{named}: row {row} (index {index}): column {column} is empty")
+    if task.explode is not None:
+        _check_parts(named, kept, task.explode)
     dropped = [str(index) for index in frame["index"][pd.isna(frame["image"])]]
     return [f"{len(dropped)} row(s) without a picture are dropped by the loader: {some(dropped)}"] if dropped else []
+
+
+def _check_parts(named: str, frame: Any, column: str) -> None:
+    """The scorer counts a row once for each part of the cell: an empty part would be a group without a name."""
+    holed = frame[column].map(lambda cell: not all(part.strip() for part in str(cell).split(",")))
+    for row, index in _places(frame, holed):
+        raise UserError(f"{named}: row {row} (index {index}): column {column} has an empty part between its commas")
 
 
 def _places(frame: Any, wanted: Any) -> list[tuple[int, str]]:

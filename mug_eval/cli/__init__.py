@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from mug_eval import __version__
 from mug_eval.errors import RunStopped, UserError
@@ -41,10 +42,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 complete, 2 the user's mistake, 3 questions are owed, 130 interrupted.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a game in any language must print on any terminal
     return guarded(lambda: _command(arguments))
+
+
+def _open_closed_streams() -> None:
+    """Send stdout and stderr nowhere where the caller closed them (``2>&-``), so that what is printed is lost and nothing else.
+
+    The descriptors are filled too: the next file that is opened would else become stderr, and take what is meant for that.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_RDWR), descriptor)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (it lives as long as the process)
 
 
 def _command(arguments: list[str]) -> int:
@@ -86,8 +103,8 @@ def guarded(action: Callable[[], int]) -> int:
     except RunStopped as error:
         more = "" if "same command" in str(error) else "; what is done is kept, the same command continues"
         return _say(f"stopped: {error}{more}", 3)
-    except KeyboardInterrupt:
-        return _say("interrupted: what is done is kept, the same command continues", 130)
+    except KeyboardInterrupt as interrupt:
+        return _say(f"interrupted: {str(interrupt) or 'what is done is kept, the same command continues'}", 130)
     except BrokenPipeError:  # the reader went away (mug-eval list | head)
         _drop_stdout()
         return 128 + signal.SIGPIPE

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import errno
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mug_eval import __version__
 from mug_eval.cli.arguments import Parser, at_least, seconds
+from mug_eval.errors import RunStopped, UserError
+
+if TYPE_CHECKING:
+    from mug_eval.plan import Plan
 
 _DESCRIPTION = "Play multi-agent protocols on vision-language benchmarks and score them with VLMEvalKit's own scorers."
 
@@ -131,4 +139,19 @@ def command(argv: Sequence[str]) -> int:
     plan = make_plan(args)
     from mug_eval.evaluation import evaluate
 
-    return evaluate(plan)
+    return _dry_run(plan, evaluate) if plan.dry_run else evaluate(plan)
+
+
+def _dry_run(plan: Plan, evaluate: Callable[[Plan], int]) -> int:
+    """Estimate in a temporary folder: an estimate leaves nothing in the work-dir, and nothing to continue."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="mug_eval.") as folder:
+            return evaluate(replace(plan, work_dir=Path(folder)))
+    except (RunStopped, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise UserError(
+            f"the estimate needs room for copies of the tables in {tempfile.gettempdir()} ({error}): set TMPDIR"
+        ) from error
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("nothing was asked") from None

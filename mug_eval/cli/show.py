@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
@@ -10,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from mug_eval.cli.arguments import Parser
-from mug_eval.errors import UserError
+from mug_eval.errors import RunStopped, UserError
 from mug_eval.names import nearest
-from mug_eval.show import Messages, game_text, printable
+from mug_eval.show import Messages, ReadMessages, game_text, misshapen, printable
 
 _GAMES = "games.jsonl"
+_CHANGED = "the file was changed from outside"
 
 
 def command(argv: Sequence[str]) -> int:
@@ -41,20 +43,39 @@ def command(argv: Sequence[str]) -> int:
         raise UserError(f"--prompts reads {journal}, which is not there")
     title = f"{folder.parent.name} on {folder.name}"
     width = min(shutil.get_terminal_size((100, 24)).columns, 120)
-    if not journal.is_file():
-        sys.stdout.write(game_text(record, title=title, width=width))
-        return 0
+    with _messages_of(journal, needed=args.prompts) as read:
+        try:
+            text = game_text(record, title=title, read=read, prompts=args.prompts, width=width)
+        except RecursionError as error:
+            raise UserError(f"the game {args.index!r} in {folder / _GAMES} is nested too deeply; {_CHANGED}") from error
+    sys.stdout.write(text)
+    return 0
 
+
+@contextlib.contextmanager
+def _messages_of(journal: Path, *, needed: bool) -> Iterator[ReadMessages | None]:
+    """Looks calls up in a journal. A game can be read without: where they are not needed, a journal that cannot be read is none."""
     from mug_eval.engine.journal import Journal
 
-    with Journal(journal, read_only=True) as calls:
+    with contextlib.ExitStack() as stack:
+        try:
+            calls = stack.enter_context(Journal(journal, read_only=True))
+        except (UserError, RunStopped):
+            if needed:
+                raise
+            yield None
+            return
 
         def read(key: str) -> Messages | None:
-            call = calls.read(key)
+            try:
+                call = calls.read(key)
+            except UserError:
+                if needed:
+                    raise
+                return None
             return None if call is None else call.messages
 
-        sys.stdout.write(game_text(record, title=title, read=read, prompts=args.prompts, width=width))
-    return 0
+        yield read
 
 
 def find_run(out: Path) -> Path:
@@ -84,6 +105,9 @@ def find_game(path: Path, index: str) -> dict[str, Any]:
     seen: list[str] = []
     for record in _records(path):
         if str(record.get("index")) == index:
+            wrong = misshapen(record)
+            if wrong:
+                raise UserError(f"the game {index!r} in {path} has {wrong} that a game does not have; {_CHANGED}")
             return record
         seen.append(str(record.get("index")))
     if not seen:
@@ -102,8 +126,8 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
                 return
             try:
                 record = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 record = None
             if not isinstance(record, dict):
-                raise UserError(f"{path} line {number} is not a game; the file was changed from outside")
+                raise UserError(f"{path} line {number} is not a game; {_CHANGED}")
             yield record

@@ -275,7 +275,7 @@ def _read_line(where: str, line: str) -> _Entry:
     file = fields.get("file")
     if image_sha256 is None or file is None:
         raise UserError(f"{where}: the field {'image_sha256' if image_sha256 is None else 'file'!r} is missing")
-    if not isinstance(file, str) or not file or "\0" in file:
+    if not isinstance(file, str) or not file or "\0" in file or any("\ud800" <= char <= "\udfff" for char in file):
         raise UserError(f"{where}: 'file' must be the name of a picture in the folder, not {file!r}")
     index = fields.get("question_index")
     if index is not None and (isinstance(index, bool) or not isinstance(index, str | int)):

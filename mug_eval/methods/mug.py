@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from mug_eval.answers import parse_answer, same, spoken
 from mug_eval.chat import Part
@@ -27,6 +27,9 @@ from mug_eval.methods.mug_ratings import (
 from mug_eval.methods.mug_seating import most_uncertain
 from mug_eval.methods.self_consistency import sample_chains
 from mug_eval.question import Answer, Question, Unparsed
+
+MOST_AGENTS: Final = 20
+"""A game of more is a slip of the pen: every agent reads every other, so that the tokens grow with the square of their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ class MugConfig:
     def __post_init__(self) -> None:
         if self.agents < 3:
             raise ValueError("agents must be at least 3 (two normal agents and the undercover)")
+        if self.agents > MOST_AGENTS:
+            raise ValueError(f"agents must be at most {MOST_AGENTS}")
         if self.observation_rounds < 0:
             raise ValueError("observation_rounds must be at least 0")
         if self.detection_rounds < 1:
