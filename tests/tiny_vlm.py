@@ -44,7 +44,15 @@ def byte_tokenizer(special: list[str]) -> Any:
 
 
 def qwen_tokenizer() -> Any:
-    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]
+    special = [
+        "<|endoftext|>",
+        "<|im_start|>",
+        "<|im_end|>",
+        "<|vision_start|>",
+        "<|vision_end|>",
+        "<|image_pad|>",
+        "<|video_pad|>",
+    ]
     return Qwen2TokenizerFast(
         tokenizer_object=byte_tokenizer(special),
         eos_token="<|im_end|>",

@@ -97,7 +97,9 @@ class PromptBuilder:
         self._name = name
         self._context = context
         self._placeholder: str | None = getattr(processor, "image_token", None) if processor is not self.tokenizer else None
-        self._special = sorted({str(token.content) for token in self.tokenizer.added_tokens_decoder.values()}, key=len, reverse=True)
+        self._special = sorted(
+            {str(token.content) for token in self.tokenizer.added_tokens_decoder.values()}, key=len, reverse=True
+        )
         self._pictures: OrderedDict[str, Picture] = OrderedDict()
         self._room = picture_bytes
         self.defused = 0
@@ -115,7 +117,8 @@ class PromptBuilder:
         turns: list[dict[str, Any]] = []
         for message in messages:
             parts = [
-                {"type": "text", "text": self._defuse(part)} if isinstance(part, str) else {"type": "image"} for part in message.parts
+                {"type": "text", "text": self._defuse(part)} if isinstance(part, str) else {"type": "image"}
+                for part in message.parts
             ]
             plain = "\n".join(part["text"] for part in parts if part["type"] == "text")
             turns.append({"role": message.role, "content": plain if self._placeholder is None else parts})
@@ -205,7 +208,7 @@ class PromptBuilder:
         positions, _ = self._rope_index(
             torch.from_numpy(tokens)[None], mm_token_type_ids=torch.from_numpy(types)[None], image_grid_thw=torch.cat(grids)
         )
-        return positions[:, 0]  # type: ignore[no-any-return]
+        return positions[:, 0]
 
 
 def decoded(image: ImageRef) -> Image.Image:

@@ -23,6 +23,7 @@ class Row:
         draw: the settings and the generator of the present try.
         tokens: of the reply so far, the end token included.
         finish: ``stop`` or ``length`` once the reply is whole.
+        alone: it was in a batch in which something failed, and must have no mates at its next try.
     """
 
     prompt: Prompt
@@ -32,6 +33,7 @@ class Row:
     draw: Draw
     tokens: list[int] = field(default_factory=list)
     finish: Literal["", "stop", "length"] = ""
+    alone: bool = False
 
     def take(self, token: int, ends: frozenset[int]) -> None:
         """Add a token, and see whether it ends the reply."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -82,9 +83,7 @@ class SharedRunner:
         for batch in self._packs(pieces):
             logits, segments = self._compute([pieces[i] for i in batch])
             seen = _seen([rows[i] for i in batch], logits)
-            for i, token, segment in zip(
-                batch, next_tokens(logits, [rows[i].draw for i in batch], seen), segments, strict=True
-            ):
+            for i, token, segment in zip(batch, next_tokens(logits, [rows[i].draw for i in batch], seen), segments, strict=True):
                 first[i] = token
                 joining.append((rows[i], [*pieces[i].before, segment]))
         for row, token in zip(rows, first, strict=True):
@@ -171,10 +170,7 @@ class SharedRunner:
     def _compute_what_is_shared(self, prompts: Sequence[Prompt]) -> None:
         """Compute once what several prompts begin with and nobody has computed yet, from one fork to the next."""
         ordered = sorted(prompts, key=lambda prompt: prompt.keys.tolist())
-        common = [
-            min(shared(one.keys, other.keys), one.length - 1, other.length - 1)
-            for one, other in zip(ordered, ordered[1:], strict=False)
-        ]
+        common = [min(shared(one.keys, other.keys), one.length - 1, other.length - 1) for one, other in pairwise(ordered)]
         reached = -1
         while True:
             known = [self._known(prompt, prompt.length - 1) for prompt in ordered]
@@ -254,7 +250,7 @@ class SharedRunner:
         out = self._model(
             input_ids=ids, attention_mask=mask, position_ids=positions, cache=cache, use_cache=True, logits_to_keep=1, **extra
         )
-        return out.logits[:, -1]  # type: ignore[no-any-return]
+        return out.logits[:, -1]
 
     def _embedded(self, picture: Picture) -> Any:
         """The vision tower's output for one picture, computed once while it is kept."""

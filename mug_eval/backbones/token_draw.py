@@ -44,7 +44,9 @@ def draw_for(sampling: Sampling, defaults: Any) -> Draw:
     top_k = sampling.top_k if sampling.top_k is not None else getattr(defaults, "top_k", None) or 0
     top_p = sampling.top_p if sampling.top_p is not None else getattr(defaults, "top_p", None) or 1.0
     generator = torch.Generator().manual_seed(derive_seed("tokens", sampling.seed if sampling.seed is not None else "no seed"))
-    return Draw(float(temperature), int(top_k), float(top_p), float(getattr(defaults, "repetition_penalty", None) or 1.0), generator)
+    return Draw(
+        float(temperature), int(top_k), float(top_p), float(getattr(defaults, "repetition_penalty", None) or 1.0), generator
+    )
 
 
 def next_tokens(logits: torch.Tensor, draws: Sequence[Draw], seen: torch.Tensor | None = None) -> list[int]:
