@@ -185,11 +185,127 @@ def save_internvl(folder: Path, *, hidden: int = 32, layers: int = 2, seed: int 
     return _save(model, processor, folder, ids("<|im_end|>"), ids("<|endoftext|>"))
 
 
+def save_qwen3(folder: Path, *, seed: int = 0) -> Path:
+    """A Qwen3-VL: pictures also enter the second layer of the language model (deepstack)."""
+    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration, Qwen3VLProcessor
+    from transformers.models.qwen2_vl import Qwen2VLImageProcessor
+    from transformers.models.qwen3_vl.video_processing_qwen3_vl import Qwen3VLVideoProcessor
+
+    tokenizer = qwen_tokenizer()
+    ids = tokenizer.convert_tokens_to_ids
+    config = Qwen3VLConfig(
+        text_config={
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "head_dim": 8,
+            "vocab_size": len(tokenizer),
+            "max_position_embeddings": 4096,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": [2, 1, 1]},
+            "eos_token_id": ids("<|im_end|>"),
+            "pad_token_id": ids("<|endoftext|>"),
+        },
+        vision_config={
+            "hidden_size": 32,
+            "depth": 2,
+            "num_heads": 4,
+            "intermediate_size": 64,
+            "out_hidden_size": 32,
+            "patch_size": 14,
+            "num_position_embeddings": 64,
+            "deepstack_visual_indexes": [0, 1],
+        },
+        image_token_id=ids("<|image_pad|>"),
+        video_token_id=ids("<|video_pad|>"),
+        vision_start_token_id=ids("<|vision_start|>"),
+        vision_end_token_id=ids("<|vision_end|>"),
+    )
+    torch.manual_seed(seed)
+    model = Qwen3VLForConditionalGeneration(config)
+    processor = Qwen3VLProcessor(
+        image_processor=Qwen2VLImageProcessor(min_pixels=28 * 28 * 4, max_pixels=28 * 28 * 64),
+        tokenizer=tokenizer,
+        video_processor=Qwen3VLVideoProcessor(),
+        chat_template=QWEN_TEMPLATE,
+    )
+    return _save(model, processor, folder, ids("<|im_end|>"), ids("<|endoftext|>"))
+
+
+def save_smolvlm(folder: Path, *, seed: int = 0) -> Path:
+    """A SmolVLM2 with one tile of 64 x 64 pixels a picture."""
+    from transformers import SmolVLMConfig, SmolVLMForConditionalGeneration, SmolVLMProcessor
+    from transformers.models.smolvlm import SmolVLMImageProcessor
+    from transformers.models.smolvlm.video_processing_smolvlm import SmolVLMVideoProcessor
+
+    special = [
+        "<|endoftext|>",
+        "<|im_start|>",
+        "<|im_end|>",
+        "<image>",
+        "<fake_token_around_image>",
+        "<global-img>",
+        "<end_of_utterance>",
+    ]
+    tokenizer = Qwen2TokenizerFast(
+        tokenizer_object=byte_tokenizer(special),
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        unk_token="<|endoftext|>",
+        additional_special_tokens=["<|im_start|>", *special[3:]],
+        extra_special_tokens={
+            "image_token": "<image>",
+            "fake_image_token": "<fake_token_around_image>",
+            "global_image_token": "<global-img>",
+            "end_of_utterance_token": "<end_of_utterance>",
+        },
+    )
+    ids = tokenizer.convert_tokens_to_ids
+    config = SmolVLMConfig(
+        vision_config={
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "image_size": 64,
+            "patch_size": 16,
+        },
+        text_config={
+            "model_type": "llama",
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "vocab_size": len(tokenizer),
+            "max_position_embeddings": 4096,
+            "pad_token_id": ids("<|endoftext|>"),
+        },
+        image_token_id=ids("<image>"),
+        scale_factor=2,
+        pad_token_id=ids("<|endoftext|>"),
+    )
+    torch.manual_seed(seed)
+    model = SmolVLMForConditionalGeneration(config)
+    processor = SmolVLMProcessor(
+        image_processor=SmolVLMImageProcessor(
+            size={"longest_edge": 64}, max_image_size={"longest_edge": 64}, do_image_splitting=False
+        ),
+        tokenizer=tokenizer,
+        video_processor=SmolVLMVideoProcessor(),
+        image_seq_len=4,
+        chat_template=QWEN_TEMPLATE.replace("<|vision_start|><|image_pad|><|vision_end|>", "<image>"),
+    )
+    return _save(model, processor, folder, ids("<|im_end|>"), ids("<|endoftext|>"))
+
+
 def _save(model: Any, processor: Any, folder: Path, eos: int, pad: int) -> Path:
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.ndim > 1:  # at the usual 0.02 a random model says one token for ever, and many a fault would not show
-                weight.normal_(0.0, 0.6 / weight.shape[-1] ** 0.5 if "embed" not in name else 1.0)
+                sharp = 3.0 if "q_proj" in name or "k_proj" in name else 1.5
+                weight.normal_(0.0, 1.0 if "embed" in name else sharp / weight[0].numel() ** 0.5)
     model.generation_config.eos_token_id = eos
     model.generation_config.pad_token_id = pad
     model.save_pretrained(folder)

@@ -43,6 +43,7 @@ class Scheduler:
         self._defaults = defaults
         self._memory = memory
         self._patience = patience
+        self._threads = torch.get_num_threads()
         self._waiting: deque[Row] = deque()
         self._changed = threading.Condition()
         self._preparing = 0
@@ -87,6 +88,7 @@ class Scheduler:
         self.runner = None
 
     def _work(self, runner: Runner) -> None:
+        torch.set_num_threads(self._threads)  # a thread begins with the machine's number, whatever this process was told
         stalled = 0
         with torch.inference_mode():
             while True:

@@ -80,7 +80,7 @@ class TransformersVLM:
         generation = self._opened.generation
         self._ends = _end_tokens(self._opened)
         self._loaded: PromptBuilder | MisconfiguredError | None = None
-        self._preparing = ThreadPoolExecutor(1, thread_name_prefix="prompts")
+        self._preparing = ThreadPoolExecutor(1, "prompts", torch.set_num_threads, (torch.get_num_threads(),))
         self._scheduler = Scheduler(generation, lambda: memory_line(self._opened.device))
         self.notes: list[str] = []
         for setting, neutral in _NOT_FOLLOWED.items():
