@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +34,17 @@ _SENTENCES = [
 ]
 
 
-def byte_tokenizer(special: list[str]) -> Any:
+def byte_tokenizer(special: list[str], corpus: Sequence[str] = (), vocabulary: int = 420) -> Any:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=420, special_tokens=special, initial_alphabet=alphabet, show_progress=False)
-    tokenizer.train_from_iterator(_SENTENCES, trainer)
+    trainer = trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=special, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator([*_SENTENCES, *corpus], trainer)
     return tokenizer
 
 
-def qwen_tokenizer() -> Any:
+def qwen_tokenizer(corpus: Sequence[str] = (), vocabulary: int = 420) -> Any:
     special = [
         "<|endoftext|>",
         "<|im_start|>",
@@ -54,7 +55,7 @@ def qwen_tokenizer() -> Any:
         "<|video_pad|>",
     ]
     return Qwen2TokenizerFast(
-        tokenizer_object=byte_tokenizer(special),
+        tokenizer_object=byte_tokenizer(special, corpus, vocabulary),
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",
         unk_token="<|endoftext|>",
@@ -74,14 +75,16 @@ def save_qwen(
     depth: int = 2,
     max_pixels: int = 28 * 28 * 64,
     context: int = 4096,
+    corpus: Sequence[str] = (),
+    vocabulary: int = 420,
     seed: int = 0,
 ) -> Path:
-    """A Qwen2.5-VL of that size; defaults give some 100 thousand parameters."""
+    """A Qwen2.5-VL of that size; defaults give some 100 thousand parameters. The tokenizer is trained on the corpus too."""
     from transformers import Qwen2_5_VLProcessor
     from transformers.models.qwen2_vl import Qwen2VLImageProcessor
     from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
 
-    tokenizer = qwen_tokenizer()
+    tokenizer = qwen_tokenizer(corpus, vocabulary)
     ids = tokenizer.convert_tokens_to_ids
     half = hidden // heads // 2
     config = Qwen2_5_VLConfig(
