@@ -45,42 +45,10 @@ SHAPES: dict[str, dict[str, Any]] = {
     "hidden512": {"hidden": 512, "layers": 8, "heads": 8, "kv_heads": 8, "intermediate": 1536, "vision": 256, "depth": 4},
     "qwen7b": {"hidden": 3584, "layers": 28, "heads": 28, "kv_heads": 4, "intermediate": 18944, "vision": 1280, "depth": 32},
 }
-WORDS = [
-    "the",
-    "picture",
-    "shows",
-    "a",
-    "red",
-    "circle",
-    "left",
-    "of",
-    "two",
-    "blue",
-    "squares",
-    "and",
-    "one",
-    "dog",
-    "near",
-    "the",
-    "table",
-    "which",
-    "I",
-    "can",
-    "see",
-    "clearly",
-]
+WORDS = "the picture shows a red circle left of two blue squares and one dog near the table which I can see clearly".split()  # noqa: SIM905
+QUESTION = "How many dogs are there in picture {number}? Please answer with a number."
 # A tokenizer of our own, trained on what it will see, so that prompts have about as many tokens as with a model's real one.
-CORPUS = [
-    RULES,
-    COMMON,
-    ODD,
-    TALK,
-    VOTE,
-    SUMMARISE,
-    SYSTEM,
-    " ".join(WORDS),
-    "How many dogs are there in picture 7? Please answer with a number.",
-]
+CORPUS = [RULES, COMMON, ODD, TALK, VOTE, SUMMARISE, SYSTEM, QUESTION, " ".join(WORDS)]
 
 
 @dataclass(frozen=True)
@@ -107,7 +75,7 @@ async def play(model: TransformersVLM, number: int, side: int, agents: int, repl
     """One game of MUG's shape: 3N talks and votes, N-1 summaries, one answer."""
     draw = random.Random(number)
     true, altered = picture(2 * number, side), picture(2 * number + 1, side)
-    question = f"How many dogs are there in picture {number}? Please answer with a number."
+    question = QUESTION.format(number=number)
     odd = draw.randrange(agents)
     names = [f"Agent {i + 1}" for i in range(agents)]
     talk: list[tuple[str, str]] = []

@@ -84,7 +84,8 @@ def test_rows_are_flush_right_and_zero_to_their_left() -> None:
     assert rows.width == 5
     assert torch.equal(rows.segment(2, 3, 5)[1], segment_of(short, 0)[1])
     assert all(
-        layer.buffer is not None and not layer.buffer[:, 1].any() and not layer.buffer[:, 2, :, :3].any() for layer in rows.layers
+        layer.buffer is not None and not layer.buffer[:, 1, :, :5].any() and not layer.buffer[:, 2, :, :3].any()
+        for layer in rows.layers
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,8 +109,6 @@ def load_weights(opened: Opened) -> Any:
         options["device_map"] = "auto"
     elif opened.device != "cpu":
         options["device_map"] = opened.device
-    if opened.device != "cpu" and importlib.util.find_spec("flash_attn") is not None and opened.dtype is not torch.float32:
-        options["attn_implementation"] = "flash_attention_2"
     auto = AutoModelForImageTextToText if opened.sees else AutoModelForCausalLM
     try:
         return auto.from_pretrained(source, **options).eval()

@@ -30,7 +30,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[misc]  # transformers is not type
         if key_states.shape != value_states.shape:
             raise ValueError("keys and values of different shape")
         rows, heads, length, size = key_states.shape
-        self.buffer = key_states.new_zeros((2, rows, heads, max(length, self._room), size))
+        self.buffer = key_states.new_empty((2, rows, heads, max(length, self._room), size))
         self.is_initialized = True
 
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
@@ -40,7 +40,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[misc]  # transformers is not type
         end = self.length + key_states.shape[-2]
         if end > self.buffer.shape[3]:
             two, rows, heads, _, size = self.buffer.shape
-            grown = self.buffer.new_zeros((two, rows, heads, end + _BLOCK, size))
+            grown = self.buffer.new_empty((two, rows, heads, end + _BLOCK, size))
             grown[:, :, :, : self.length] = self.buffer[:, :, :, : self.length]
             self.buffer = grown
         self.buffer[0, :, :, self.length : end] = key_states
@@ -83,9 +83,10 @@ class KVRows(Cache):  # type: ignore[misc]
         layers = []
         for number, first in enumerate(pattern):
             two, heads, _, size = first.shape
-            buffer = first.new_zeros((two, len(rows), heads, width + room, size))
+            buffer = first.new_empty((two, len(rows), heads, width + room, size))
             for i, row in enumerate(rows):
                 start = width - lengths[i]
+                buffer[:, i, :, :start] = 0  # masked, but a NaN there would spoil the products all the same
                 for segment in row:
                     end = start + segment[number].shape[2]
                     buffer[:, i, :, start:end] = segment[number]

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import torch
 
+from mug_eval.backbones import step_attention
 from mug_eval.backbones.hf_loading import Opened, free_memory, load_weights, memory_line, open_model
 from mug_eval.backbones.hf_prompt import Prompt, PromptBuilder
 from mug_eval.backbones.hf_row import Counts, Row, Runner
@@ -166,11 +167,13 @@ class TransformersVLM:
                 feature_bytes=memory.features,
                 pass_tokens=memory.pass_tokens,
             )
+            step_attention.install(model)
             with torch.inference_mode():
                 problem = self_check(shared, builder, model, opened.processor, opened.sees)
             if problem is None:
                 runner = shared
             else:
+                step_attention.uninstall(model)
                 self._note(f"{opened.name}: whole prompts are batched, nothing is shared between calls: {problem}")
         if runner is None:
             together = 1 if self._sharing == "none" else _MOST_ROWS_PLAIN
