@@ -4,6 +4,8 @@
 (2) ``batch``: whole prompts batched, nothing shared;
 (3) ``ours``: batches over cached prefixes and picture embeddings.
 
+Ratios are to (1), by the clock and by processor time; on a machine that others use too only the latter means much.
+
 The model has random weights, so what it says means nothing, and no game may depend on it: a script has MUG's shape (every agent talks,
 talks, votes; two of three sum up; one call writes the answer) and its prompts' layout and lengths, and a fixed number of tokens a reply.
 
@@ -61,7 +63,7 @@ class Measured:
     encoded: int
     rows_a_step: float
     peak_mb: float
-    gpu_busy: float | None
+    processor: float
 
 
 def picture(seed: int, side: int) -> ImageRef:
@@ -113,9 +115,9 @@ async def measure(folder: str, sharing: Any, args: argparse.Namespace, side: int
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
     games = args.games if sharing == "auto" else min(args.games, args.plain_games)
-    start = time.perf_counter()
+    start, used = time.perf_counter(), time.process_time()
     await asyncio.gather(*(one(number) for number in range(games)))
-    seconds = time.perf_counter() - start
+    seconds, used = time.perf_counter() - start, time.process_time() - used
     counts = model.counts
     for note in model.notes:
         print(f"  note: {note}")
@@ -128,7 +130,7 @@ async def measure(folder: str, sharing: Any, args: argparse.Namespace, side: int
         round((counts.encoded_pictures - before[3]) / games),
         (counts.step_rows - rows) / max(counts.steps - steps, 1),
         (torch.cuda.max_memory_allocated() if on_gpu else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024) / 2**20,
-        None,
+        used / games,
     )
     await model.close()
     return measured
@@ -155,7 +157,9 @@ def main() -> None:
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     print(f"{args.model or args.shape}; {os.cpu_count()} cores, {torch.get_num_threads()} threads, load {load:.1f} at the start")
-    print("agents  image tokens  way    games/min  ratio  calls  prompt tokens  computed  pictures  encoded  rows/step  peak MB")
+    print(
+        "agents  image tokens  way    games/min  ratio  CPU s/game  ratio  calls  prompt tokens  computed  pictures  encoded  rows/step  peak MB"
+    )
     with tempfile.TemporaryDirectory() as scratch:
         folder = args.model
         if folder is None:
@@ -175,9 +179,10 @@ def main() -> None:
                 for way in args.ways:
                     sharing = {"one": "none", "batch": "batch", "ours": "auto"}[way]
                     found = asyncio.run(measure(folder, sharing, args, side, agents))
-                    base = base or found.seconds
+                    base = base or found
                     print(
-                        f"{agents:6}  {tokens:12}  {way:5}  {60 / found.seconds:9.2f}  {base / found.seconds:5.2f}  {found.calls:5}  "
+                        f"{agents:6}  {tokens:12}  {way:5}  {60 / found.seconds:9.2f}  {base.seconds / found.seconds:5.2f}  "
+                        f"{found.processor:10.2f}  {base.processor / found.processor:5.2f}  {found.calls:5}  "
                         f"{found.prompt_tokens:13,}  {found.computed_tokens:8,}  {found.pictures:8}  {found.encoded:7}  "
                         f"{found.rows_a_step:9.1f}  {found.peak_mb:7,.0f}",
                         flush=True,
