@@ -158,7 +158,8 @@ def main() -> None:
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     print(f"{args.model or args.shape}; {os.cpu_count()} cores, {torch.get_num_threads()} threads, load {load:.1f} at the start")
     print(
-        "agents  image tokens  way    games/min  ratio  CPU s/game  ratio  calls  prompt tokens  computed  pictures  encoded  rows/step  peak MB"
+        "agents  image tokens  way    games/min  ratio  CPU s/game  ratio  calls  prompt tokens  computed  "
+        "pictures  encoded  rows/step  peak MB"
     )
     with tempfile.TemporaryDirectory() as scratch:
         folder = args.model

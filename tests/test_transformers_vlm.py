@@ -8,6 +8,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from tiny_vlm import load_plain, save_internvl, save_qwen, save_qwen3, save_smol
 from transformers import AutoProcessor
 
 from mug_eval.backbones.hf_prompt import PromptBuilder, decoded
+from mug_eval.backbones.hf_row import Row
 from mug_eval.backbones.shared_runner import SharedRunner
+from mug_eval.backbones.token_draw import draw_for
 from mug_eval.backbones.transformers_vlm import TransformersVLM
 from mug_eval.chat import ImageRef, Message, RefusedError, Sampling
 from mug_eval.engine.dispatcher import Dispatcher, DispatchPolicy
@@ -364,3 +367,19 @@ async def test_games_are_the_same_word_for_word_as_with_one_call_at_a_time(
     slow = await play(TransformersVLM(str(qwen), sharing="none"), tmp_path_factory.mktemp("alone"))
     assert fast == slow
     assert shared.fingerprint == TransformersVLM(str(qwen), sharing="none").fingerprint
+
+
+async def test_a_reply_that_has_ended_gets_no_token_more_while_its_batch_goes_on(qwen: Path) -> None:
+    model, processor = load_plain(qwen), AutoProcessor.from_pretrained(qwen)
+    builder = PromptBuilder(processor, model.model, "tiny", None)
+    runner = SharedRunner(model, frozenset([2]), 0, prefix_bytes=1 << 20, feature_bytes=1 << 20)
+    expected = alone(qwen, CONVERSATIONS[:5])
+    with torch.inference_mode():
+        rows = [
+            Row(builder.build(conversation), GREEDY, most, Future(), draw_for(GREEDY, model.generation_config))
+            for conversation, most in zip(CONVERSATIONS[:5], (4, 20, 20, 20, 20), strict=True)
+        ]
+        runner.start(rows)
+        while runner.active:
+            runner.step()
+    assert [row.tokens for row in rows] == [expected[0][:4], *expected[1:]]

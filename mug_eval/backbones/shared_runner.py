@@ -109,10 +109,8 @@ class SharedRunner:
         tokens = next_tokens(logits, [row.draw for row in rows], self._seen)
         finished = 0
         for row, token in zip(rows, tokens, strict=True):
-            if not row.finish:
+            if not row.finish:  # a finished row keeps its place until the batch is rebuilt, but others read its reply by now
                 row.take(token, self._ends)
-            else:
-                row.tokens.append(token)  # its place in the batch is still there; cut off when the batch is rebuilt
             finished += bool(row.finish)
         self.counts.steps += 1
         self.counts.step_rows += len(rows)
