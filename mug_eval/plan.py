@@ -280,10 +280,15 @@ def _players(args: argparse.Namespace) -> list[Player]:
     for method_name, spec in named:
         method, fixed = find_method(method_name)
         spec = _at(spec, args.base_url)
+        if spec.kind == "hf":
+            spec = replace(spec, device=args.device, dtype=args.dtype)
         name = f"{method_name}-{safe_name(spec.name)}"
         if name in players:
             raise UserError(f"the model {name} is given twice, and both would write to one folder; keep one")
         players[name] = Player(name, method, fixed, spec)
+    for option in ("device", "dtype"):
+        if getattr(args, option) != "auto" and all(player.backbone.kind != "hf" for player in players.values()):
+            raise UserError(f"--{option} is for models in this process (hf:), and none is played here")
     return list(players.values())
 
 

@@ -264,7 +264,7 @@ def test_every_short_name_is_registered_in_vlmevalkit():
 def test_a_short_name_is_played_where_it_can_be(monkeypatch):
     monkeypatch.delenv("MUG_EVAL_BASE_URL", raising=False)
     played = {name: (spec.kind, spec.model) for name in ("qwen", "gpt-4o-mini") for spec in [parse_backbone(name)]}
-    assert played == {"qwen": ("vlmevalkit", "Qwen2.5-VL-7B-Instruct"), "gpt-4o-mini": ("openai", "gpt-4o-mini-2024-07-18")}
+    assert played == {"qwen": ("hf", "Qwen/Qwen2.5-VL-7B-Instruct"), "gpt-4o-mini": ("openai", "gpt-4o-mini-2024-07-18")}
     monkeypatch.setenv("MUG_EVAL_BASE_URL", "http://gpu1:8000/v1")
     assert parse_backbone("qwen").identity == {"kind": "openai", "model": "Qwen/Qwen2.5-VL-7B-Instruct", "provider": "local"}
     assert parse_backbone("vlmevalkit:GPT4o_MINI").identity == {"kind": "vlmevalkit", "model": "GPT4o_MINI"}
@@ -288,7 +288,7 @@ async def test_a_short_name_with_an_address_plays_there(monkeypatch):
         ("qwem", "did you mean qwen"),
         ("opanai:m", "did you mean openai"),
         ("openai:", "names no model"),
-        ("hf:Qwen/Qwen2.5-VL-7B-Instruct", "not there yet"),
+        ("hf:", "names no model"),
     ],
 )
 def test_a_backbone_that_is_none_is_the_users_mistake(text, words):

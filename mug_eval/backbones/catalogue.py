@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from mug_eval.backbones.model_folder import folder_hash
 from mug_eval.backbones.provider import provider
 from mug_eval.chat import ChatModel, Sampling
 from mug_eval.errors import UserError
@@ -41,6 +42,7 @@ class BackboneEntry:
         summary: one line for ``--list``.
         openai: the model's id at an OpenAI-compatible server.
         vlmevalkit: its name in VLMEvalKit.
+        hf: its name on the Hugging Face hub, for models that can be played in this process.
         base_url: where a closed model is; None for open ones.
         key_env: the environment variable with the key.
         max_tokens_field: what the request calls the most tokens of a reply.
@@ -52,6 +54,7 @@ class BackboneEntry:
     summary: str
     openai: str
     vlmevalkit: str
+    hf: str | None = None
     base_url: str | None = None
     key_env: str = "OPENAI_API_KEY"
     max_tokens_field: str = "max_tokens"
@@ -63,7 +66,7 @@ class BackboneEntry:
         """What a user must have to play it, in a line."""
         if self.base_url is not None:
             return f"a key in {self.key_env}"
-        return "a server (--base-url or MUG_EVAL_BASE_URL), or a GPU and the model's files for VLMEvalKit"
+        return "a server (--base-url or MUG_EVAL_BASE_URL), or a GPU and the model's files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +78,25 @@ class BackboneSpec:
         given_kind: KIND, or None for a short name.
         entry: what backbones.yaml says of it, None if nothing.
         base_url: the server that the user named, None if none.
+        device: where a model in this process is (``--device``).
+        dtype: its number format (``--dtype``).
     """
 
     name: str
     given_kind: str | None = None
     entry: BackboneEntry | None = None
     base_url: str | None = None
+    device: str = "auto"
+    dtype: str = "auto"
 
     @property
     def kind(self) -> str:
-        """``openai`` or ``vlmevalkit``: a short name is played over HTTP where an address is known, else by VLMEvalKit."""
-        return self.given_kind or ("openai" if self.address is not None else "vlmevalkit")
+        """``openai``, ``hf`` or ``vlmevalkit``: a short name is played over HTTP where an address is known, else in this process."""
+        if self.given_kind is not None:
+            return self.given_kind
+        if self.address is not None:
+            return "openai"
+        return "hf" if self.entry is not None and self.entry.hf is not None else "vlmevalkit"
 
     @property
     def address(self) -> str | None:
@@ -97,6 +108,8 @@ class BackboneSpec:
         """The model's name where it is played."""
         if self.given_kind is not None or self.entry is None:
             return self.name
+        if self.kind == "hf" and self.entry.hf is not None:
+            return self.entry.hf
         return self.entry.openai if self.kind == "openai" else self.entry.vlmevalkit
 
     @property
@@ -106,7 +119,14 @@ class BackboneSpec:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Which model plays, as JSON values. Two addresses of one's own network are the same place (``provider.provider``)."""
+        """Which model plays, as JSON values.
+
+        Two addresses of one's own network are the same place (``provider.provider``), and so are two folders with the same files.
+        """
+        if self.kind == "hf":
+            folder = Path(self.model).expanduser()
+            content = {"model": folder.name, "sha256": folder_hash(folder)} if folder.is_dir() else {"model": self.model}
+            return {"kind": "hf", **content, "dtype": self.dtype}
         identity = {"kind": self.kind, "model": self.model}
         return identity | {"provider": provider(self.address or "")} if self.kind == "openai" else identity
 
@@ -132,8 +152,6 @@ def parse_backbone(text: str) -> BackboneSpec:
         close = nearest(text, catalogue)
         hint = f"did you mean {' or '.join(close)}? " if close else ""
         raise UserError(f"unknown backbone {text!r}; {hint}name one of {', '.join(catalogue)}, or KIND:NAME ({', '.join(KINDS)})")
-    if kind in _LATER:
-        raise UserError(f"{text}: {_LATER[kind]}")
     if kind not in KINDS:
         raise UserError(unknown("kind of backbone", kind, KINDS))
     if not name.strip():
@@ -189,16 +207,18 @@ def _open_vlmevalkit(spec: BackboneSpec, concurrency: int, timeout: float, sampl
     return VLMEvalKitModel(spec.model, sampling, concurrency=concurrency, timeout=timeout)
 
 
+def _open_hf(spec: BackboneSpec, concurrency: int, timeout: float, sampling: Sampling) -> ChatModel:
+    from mug_eval.backbones.transformers_vlm import TransformersVLM
+
+    return TransformersVLM(spec.model, device=spec.device, dtype=spec.dtype)
+
+
 KINDS: Mapping[str, Callable[[BackboneSpec, int, float, Sampling], ChatModel]] = {
     "openai": _open_openai,
     "vlmevalkit": _open_vlmevalkit,
+    "hf": _open_hf,
 }
 """Kind -> what opens a model of it. A new kind is one more entry (and a field of that name in :class:`BackboneEntry`)."""
-
-_LATER = {
-    "hf": "in-process Hugging Face models are not there yet; serve the model (vllm serve NAME) and use openai:NAME with --base-url, "
-    "or vlmevalkit:NAME"
-}
 
 
 def _entry(name: str, fields: dict[str, Any]) -> BackboneEntry:

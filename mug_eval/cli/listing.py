@@ -84,9 +84,8 @@ _EXAMPLES = {
 
 def _backbones(width: int) -> list[str]:
     """The kinds, then every short name by what it needs."""
-    lines = _item("openai:<model id>", _KINDS["openai"], width, column=22) + _item(
-        "vlmevalkit:<name>", _KINDS["vlmevalkit"], width, column=22
-    )
+    forms = {"openai": "openai:<model id>", "hf": "hf:<name or folder>", "vlmevalkit": "vlmevalkit:<name>"}
+    lines = [line for kind, form in forms.items() for line in _item(form, _KINDS[kind], width, column=22)]
     entries = list(load_catalogue().values())
     for needs in dict.fromkeys(entry.needs for entry in entries):
         lines += textwrap.wrap(f"need {needs}:", max(width, 50), initial_indent="  ", subsequent_indent="  ")
@@ -100,6 +99,8 @@ def _backbones(width: int) -> list[str]:
 _KINDS = {
     "openai": "any model on an OpenAI-compatible server (vLLM, SGLang, LMDeploy, ...); needs --base-url or MUG_EVAL_BASE_URL, "
     "and OPENAI_API_KEY in the environment where the server asks for a key",
+    "hf": "any image-text-to-text model of Hugging Face transformers, in this process; needs its files (from the hub, or a folder), and "
+    "a GPU to be quick",
     "vlmevalkit": "any model of VLMEvalKit's supported_VLM; needs what that model needs (a GPU and its files from the hub, or its key)",
 }
 

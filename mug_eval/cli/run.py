@@ -47,12 +47,25 @@ def parser() -> Parser:
         nargs="+",
         action="extend",
         metavar="KIND:NAME",
-        help="any model: openai:<model id>, vlmevalkit:<registered name>",
+        help="any model: openai:<model id>, hf:<hub name or folder>, vlmevalkit:<registered name>",
     )
     play.add_argument(
         "--base-url",
         metavar="URL",
         help="of an OpenAI-compatible server, e.g. http://127.0.0.1:8000/v1; its key comes from the environment",
+    )
+
+    play.add_argument(
+        "--device",
+        default="auto",
+        metavar="NAME",
+        help="of hf: models: auto, cpu, cuda, cuda:1, or spread over all GPUs (default: auto)",
+    )
+    play.add_argument(
+        "--dtype",
+        choices=("auto", "bf16", "fp16", "fp32"),
+        default="auto",
+        help="of hf: models (default: auto, bf16 on a GPU and fp32 on a CPU)",
     )
 
     data = options.add_argument_group("on what")
