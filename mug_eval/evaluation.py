@@ -26,7 +26,7 @@ from mug_eval.errors import RunStopped
 from mug_eval.identity import identity
 from mug_eval.plan import Job, Plan
 from mug_eval.progress import Reporter, ScoreRow, open_reporter, score_table
-from mug_eval.results import ResultFolder, Tally, methods_fingerprint, run_json, scores_json, write_json
+from mug_eval.results import ResultFolder, Tally, method_fingerprint, run_json, scores_json, write_json
 
 _NO_JUDGE = "yes/no predictions are canonical, so no judge is asked: scored with exact_matching"
 
@@ -149,7 +149,7 @@ class _Evaluation:
     def _identity(self, job: Job, benchmark: Benchmark) -> dict[str, Any]:
         folder = self.opened.counterfactuals(job)
         mine = identity(job, dataset_sha256=benchmark.sha256, counterfactuals_sha256="" if folder is None else folder.sha256)
-        return {**mine, "methods_sha256": methods_fingerprint()}
+        return {**mine, "method_sha256": method_fingerprint(job.method)}
 
     def _dispatcher(self, job: Job, journal: Journal) -> tuple[ChatModel, Dispatcher]:
         """One dispatcher a backbone, so that limits and budgets hold over all of its jobs."""

@@ -153,7 +153,7 @@ def model_setting(
     method_name, backbone = split_model(name)
     method, fixed = find_method(method_name)
     spec = parse_backbone(backbone)
-    player = Player(name, method, fixed, replace(spec, base_url=base_url) if base_url else spec)
+    player = Player(f"{method_name}-{safe_name(spec.name)}", method, fixed, replace(spec, base_url=base_url) if base_url else spec)
     tree = parse_set(settings)
     mine = {key: value for key, value in tree.items() if key not in methods() or key == method.name}
     _check_namespaces(mine, [player])
@@ -230,7 +230,9 @@ def find_method(name: str) -> tuple[Method, dict[str, Any]]:
 
 
 def split_model(name: str) -> tuple[str, str]:
-    """``mad-vote-gpt-4o-mini`` -> (``mad-vote``, ``gpt-4o-mini``); of several methods that fit, the longest.
+    """``mad-vote-gpt-4o-mini`` -> (``mad-vote``, ``gpt-4o-mini``), ``mug-openai:m`` -> (``mug``, ``openai:m``).
+
+    Of several methods that fit, the longest.
 
     Raises:
         UserError: the name begins with no method, or what follows is no backbone; says the nearest.
@@ -250,10 +252,10 @@ def split_model(name: str) -> tuple[str, str]:
         )
     method = max(starts, key=len)
     backbone = name[len(method) + 1 :]
-    if backbone not in catalogue:
+    if backbone not in catalogue and ":" not in backbone:
         raise UserError(
             f"model {name!r}: {unknown('backbone', backbone, catalogue)}; "
-            f"for any other model use --method {method} --backbone KIND:NAME"
+            f"for any other model write {method}-KIND:NAME, e.g. {method}-openai:{backbone}"
         )
     return method, backbone
 
@@ -377,8 +379,8 @@ def _decoding(backbone: BackboneSpec, preset: str, settings: Mapping[str, Any]) 
         raise UserError("sampling.seed is drawn from the run's seed for each call: use --seed")
     sampling = {name: value for name, value in merge(sampling, mine).items() if name != "seed"}
     image = merge(image, settings.get("image", {}))
-    if isinstance(image.get("size"), str):
-        image["size"] = _size(image["size"])
+    if isinstance(image.get("size"), str | int):
+        image["size"] = _size(str(image["size"]))
     decoding = resolve(Sampling, sampling, where="sampling")
     _check_sampling(decoding)
     return decoding, resolve(ImageSettings, image, where="image")

@@ -53,7 +53,8 @@ def register_models(
     the work-dir is the same, so that nothing is asked twice whichever of the two comes first.
 
     Args:
-        models: names, or None for :func:`every_model`.
+        models: names, or None for :func:`every_model`; ``<method>-KIND:NAME`` (``mug-openai:my-model``) plays any other model and is
+            registered as ``mug-my-model``.
         work_dir: where the journal is; locked from the first game to the end of the process.
         base_url: of an OpenAI-compatible server.
         preset: ``native`` or ``paper``; with ``paper`` and no ``models`` only the backbones that the paper used.
@@ -87,7 +88,7 @@ def register_models(
         folder = None
         if counterfactuals is not None and player.method.uses_counterfactual:
             folder = CounterfactualFolder(Path(counterfactuals), size=how.image_size, match=counterfactual_match)
-        registered += put_into_vlmevalkit([name], partial(room.open_play, player, how), how.image_size, folder)
+        registered += put_into_vlmevalkit([player.name], partial(room.open_play, player, how), how.image_size, folder)
     return registered
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib.metadata
 import json
@@ -17,6 +18,7 @@ from mug_eval.atomic import atomic_write
 from mug_eval.benchmarks import Scores
 from mug_eval.errors import UserError
 from mug_eval.identity import differences
+from mug_eval.methods import Method
 from mug_eval.plan import Job
 
 SCHEMA = 1
@@ -202,11 +204,24 @@ def versions() -> dict[str, str]:
     return found
 
 
-def methods_fingerprint() -> str:
-    """SHA-256 over the files of the methods, prompts included, and of the answer parser: games of two versions must not be mixed."""
+def method_fingerprint(method: Method) -> str:
+    """SHA-256 over the files that a method's games depend on: its module, those of the methods it imports (prompts among them), the parser.
+
+    Games of two versions must not be mixed; another method's file changes nothing.
+    """
     package = Path(__file__).parent
+    files = set((package / "answers").glob("*.py"))
+    todo = [method.play.__module__]
+    while todo:
+        path = package.parent / (todo.pop().replace(".", "/") + ".py")
+        if path in files or not path.is_file():
+            continue
+        files.add(path)
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mug_eval.methods"):
+                todo += [str(node.module), *(f"{node.module}.{name.name}" for name in node.names)]
     digest = hashlib.sha256()
-    for path in sorted([*(package / "answers").glob("*.py"), *(package / "methods").glob("*.py")]):
+    for path in sorted(files):
         digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 

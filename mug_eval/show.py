@@ -190,6 +190,10 @@ def _event(page: _Page, event: Record, undercover: Any) -> None:
     if kind == "seats":
         order = [f"{seat} (the undercover)" if seat == undercover else str(seat) for seat in event.get("order") or []]
         page.line(", ".join(order) + ("" if undercover else "; nobody is the undercover"), 2)
+        edit = event.get("edit")
+        if event.get("holds"):
+            made = ", ".join(f"{name}: {value}" for name, value in edit.items()) if isinstance(edit, Mapping) else ""
+            page.line(f"the undercover holds {event['holds']}" + (f" ({made})" if made else ""), 2)
     elif kind == "elimination":
         _elimination(page, event, undercover)
     elif kind in ("fallback", "stop"):

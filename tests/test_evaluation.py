@@ -190,3 +190,34 @@ def test_sigterm_ends_a_run_cleanly_even_where_interrupts_are_ignored(tmp_path: 
         _, said = process.communicate(timeout=120)
     assert process.returncode == 130, said
     assert "interrupted" in said and "Traceback" not in said
+
+
+def test_games_depend_on_their_own_methods_files_and_on_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new method in a new file must not keep older runs from being continued; a changed prompt of their own must."""
+    import shutil
+
+    import mug_eval
+    from mug_eval import results
+    from mug_eval.methods import methods
+
+    copy = tmp_path / "mug_eval"
+    shutil.copytree(Path(mug_eval.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(results, "__file__", str(copy / "results.py"))
+
+    def fingerprints() -> dict[str, str]:
+        return {name: results.method_fingerprint(method) for name, method in methods().items()}
+
+    def changed(file: str) -> set[str]:
+        before = fingerprints()
+        path = copy / file
+        path.write_text((path.read_text() if path.exists() else "") + "# changed\n")
+        after = fingerprints()
+        return {name for name in before if before[name] != after[name]}
+
+    everything = set(methods())
+    assert changed("methods/second_opinion.py") == set()
+    assert changed("methods/mug_prompts.py") == {"mug"}
+    assert changed("methods/debate.py") == {"mad-vote", "mad-judge", "mug"}
+    assert changed("methods/chain_of_thought.py") == everything - {"direct", "mad-vote", "mad-judge"}
+    assert changed("methods/conversation.py") == everything
+    assert changed("answers/yes_no.py") == everything

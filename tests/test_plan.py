@@ -128,7 +128,7 @@ def test_long_names_that_begin_alike_get_different_folders() -> None:
         ([], ["--model", "--method", "--list"]),
         (["--model", "mug-qwen"], ["--data", "POPE"]),
         (["--model", "mgu-qwen", "--data", "POPE"], ["mgu-qwen", "did you mean mug-qwen", "backbones: "]),
-        (["--model", "mug-qwne", "--data", "POPE"], ["qwne", "did you mean qwen", "--backbone KIND:NAME"]),
+        (["--model", "mug-qwne", "--data", "POPE"], ["qwne", "did you mean qwen", "mug-KIND:NAME"]),
         (["--model", "mug", "--data", "POPE"], ["<method>-<backbone>", "cfmad"]),
         (["--model", "mug-", "--data", "POPE"], ["unknown backbone ''"]),
         (["--model", "mug-qwen", "mug-qwen", "--data", "POPE"], ["mug-qwen", "twice"]),

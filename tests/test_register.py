@@ -347,3 +347,27 @@ def test_every_method_and_backbone_can_be_registered(tmp_path: Path) -> None:
     finally:
         for name in set(supported) - before:
             del supported[name]
+
+
+def test_any_served_model_can_be_registered_under_a_safe_name(tmp_path: Path) -> None:
+    from mug_eval.benchmarks import register
+
+    supported = vlmeval.load("vlmeval.config").supported_VLM
+    try:
+        assert register(["mug-openai:org/my model"], base_url="http://127.0.0.1:9/v1", work_dir=tmp_path) == ["mug-org-my-model"]
+        assert "mug-org-my-model" in supported
+    finally:
+        supported.pop("mug-org-my-model", None)
+
+
+def test_a_dataset_of_another_class_is_one_line_that_names_the_right_one(tmp_path: Path) -> None:
+    class CustomVQADataset:
+        dataset_name = "POPE_mine"
+        data = pd.DataFrame({"index": ["1"], "image": ["x"]})
+
+        def dump_image(self, line: Any) -> list[str]:
+            return []
+
+    model = RegisteredModel(lambda: by_rule({}))
+    with pytest.raises(UserError, match=r"ImageYORNDataset\(dataset='POPE_mine'\)"):
+        model.set_dump_image(CustomVQADataset().dump_image)

@@ -105,6 +105,11 @@ class RegisteredModel:
                 f"mug_eval cannot play {name or 'this dataset'}: add tasks/<name>.yaml, or use {', '.join(task_names())}"
             )
         self._task = max(known, key=lambda task: len(task.upstream))
+        if type(dataset).__name__ != self._task.loader or not hasattr(dataset, "data_path"):
+            raise UserError(
+                f"VLMEvalKit made {name} a {type(dataset).__name__}; for a local file build it with the benchmark's own class: "
+                f"vlmeval.dataset.{self._task.loader}(dataset={name!r})"
+            )
         if "image" not in dataset.data:
             raise UserError(f"the pictures of {name} are gone (VLMEvalKit drops them after a job): build the dataset again")
         restored, _ = restore_words(Path(dataset.data_path), dataset.data, self._task)

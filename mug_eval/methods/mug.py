@@ -164,7 +164,9 @@ async def _seat(question: Question, table: Table, config: MugConfig) -> Game:
         undercover = table.random("undercover").choice(names)
     elif not config.no_undercover:
         table.record("fallback", reason="no counterfactual picture for this question: played without an undercover")
-    table.record("seats", order=list(names), undercover=undercover)
+    holds = None if undercover is None else "the original picture" if config.no_counterfactual else "the altered picture"
+    edit = dict(question.altered.edit) if question.altered is not None and holds == "the altered picture" else {}
+    table.record("seats", order=list(names), undercover=undercover, holds=holds, edit=edit)
     return Game(question, table, config, undercover, list(names))
 
 
