@@ -1,0 +1,288 @@
+"""Train the reference model from nothing: ``python -m mug_eval.reference_vlm.train --out FOLDER``.
+
+Four stages, each a seeded stream of scenes: ``tower`` (the vision tower names cells), ``see`` (describe, answer), ``play`` (the calls of
+the methods' games), ``settle`` (the same while the rate falls to nothing). Kill it at any time; the same command goes on from the last
+checkpoint. One thread: two threads on a busy machine were slower than one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from mug_eval.reference_vlm import checkpoint
+from mug_eval.reference_vlm.checkpoint import Standing
+from mug_eval.reference_vlm.dialogs import described_questions, game_calls, short_questions, two_pictures
+from mug_eval.reference_vlm.model import IMAGE_PAD, new_model
+from mug_eval.reference_vlm.packing import Row, chat_text, collate, pack
+from mug_eval.reference_vlm.scenes import draw_scene, scene_seed
+from mug_eval.reference_vlm.tokenizer import fixed_sentences, train_tokenizer
+from mug_eval.reference_vlm.tower import Report, pictures_of, tower_step
+from mug_eval.reference_vlm.vision import CellHeads, cell_labels, encode
+from mug_eval.seeds import derive_seed, generator
+
+StepOf = Callable[[int], tuple[torch.Tensor, int, Report]]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of the training.
+
+    Attributes:
+        name: tower, see, play or settle.
+        steps: how many.
+        batch: pictures (tower) or rows a step.
+        rate: the learning rate.
+        falls: share of the steps at the end in which the rate falls linearly to a fiftieth.
+        games: share of the rows that are calls of games.
+    """
+
+    name: str
+    steps: int
+    batch: int
+    rate: float
+    falls: float
+    games: float = 0.0
+
+
+STAGES = (
+    Stage("tower", 600, 16, 2e-3, 0.3),
+    Stage("see", 2000, 16, 1.5e-3, 0.0, 0.0),
+    Stage("play", 4000, 16, 1.2e-3, 0.0, 0.4),
+    Stage("settle", 1500, 16, 1.2e-3, 1.0, 0.5),
+)
+_POOL = 8
+"""Batches drawn at once and sorted by length, so that little is padding."""
+
+
+class FitsHead(torch.nn.Module):
+    """Says of an entry in somebody's list whether the own picture has it, from the last hidden state but one; for training only."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.score = torch.nn.Linear(width, 1)
+
+    def loss(self, hidden: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, float]:
+        """Mean cross-entropy over both classes alike, and the mean share that is right.
+
+        Args:
+            hidden: (B, L, width).
+            labels: (B, L), 0, 1, or -1 where there is none.
+        """
+        known = labels >= 0
+        if not known.any():
+            return torch.zeros(()), math.nan
+        truth = labels[known].float()
+        scores = self.score(hidden[known]).squeeze(-1)
+        weight = torch.where(truth > 0, 0.5 / truth.sum().clamp(min=1), 0.5 / (1 - truth).sum().clamp(min=1))
+        loss = functional.binary_cross_entropy_with_logits(scores, truth, weight, reduction="sum")
+        right = (((scores > 0) == (truth > 0)).float() * weight).sum() / weight.sum()
+        return loss, right.item()
+
+
+def row_of(seed: int, number: int, games: float, tokenizer: Any) -> Row:
+    """Row ``number`` of the stream, of a few short questions with a description, of two pictures, or of a game's calls."""
+    rng = generator("row", seed, number)
+    scene = draw_scene(scene_seed("train", seed, number))
+    calls = game_calls(scene, rng, 3) if rng.random() < games else two_pictures(rng) if rng.random() < 0.06 else []
+    while not calls:
+        calls = short_questions(scene, rng, 3) + described_questions(scene, rng, 2)
+    return pack(calls, tokenizer)
+
+
+def language_step(model: Any, cells: CellHeads, fits: FitsHead, tokenizer: Any, seed: int, stage: Stage, first: int) -> StepOf:
+    """The loss of one step of the stages after the tower's.
+
+    Args:
+        model: the network.
+        cells: heads that keep the tower naming cells.
+        fits: head for entries of others' lists.
+        tokenizer: of the network.
+        seed: of the stream.
+        stage: batch size and share of games.
+        first: number of the stage's first row in the stream.
+    """
+    import numpy as np
+
+    text = model.model.language_model
+    seen: dict[str, torch.Tensor] = {}
+    text.layers[-2].register_forward_hook(lambda _module, _given, out: seen.__setitem__("h", out[0] if isinstance(out, tuple) else out))
+    pools: dict[int, list[list[Row]]] = {}
+
+    def rows(step: int) -> list[Row]:
+        pool, place = divmod(step, _POOL)
+        if pool not in pools:
+            pools.clear()
+            numbers = range(first + pool * _POOL * stage.batch, first + (pool + 1) * _POOL * stage.batch)
+            drawn = sorted((row_of(seed, number, stage.games, tokenizer) for number in numbers), key=len)
+            batches = [drawn[i : i + stage.batch] for i in range(0, len(drawn), stage.batch)]
+            random.Random(derive_seed("order", seed, pool)).shuffle(batches)
+            pools[pool] = batches
+        return pools[pool][place]
+
+    def step(number: int) -> tuple[torch.Tensor, int, Report]:
+        batch = collate(rows(number))
+        tokens = encode(model.model.visual, pictures_of(batch.scenes, np.random.default_rng((seed, first, number))))
+        labels = cell_labels(batch.scenes)
+        embedded = text.embed_tokens(batch.ids)
+        embedded = embedded.masked_scatter((batch.ids == IMAGE_PAD)[..., None], tokens.flatten(0, 1))
+        out = text(
+            inputs_embeds=embedded, attention_mask={"full_attention": batch.mask}, position_ids=batch.positions, use_cache=False
+        )
+        learnt = batch.weights > 0
+        logits = model.lm_head(out.last_hidden_state[learnt])
+        each = functional.cross_entropy(logits, batch.targets[learnt], reduction="none")
+        weights = batch.weights[learnt]
+        right = (logits.argmax(-1) == batch.targets[learnt]).float()
+        fit_loss, fit_right = fits.loss(seen["h"], batch.fits)
+        loss = (each * weights).sum() / weights.sum() + 0.3 * cells.loss(tokens, labels) + 0.3 * fit_loss
+        heavy = weights >= 3
+        report = {
+            "token": each.mean().item(),
+            "right": right.mean().item(),
+            "decisive": right[heavy].mean().item() if heavy.any() else math.nan,
+            "fits": fit_right,
+            "shape": cells.right(tokens, labels)["shape"],
+        }
+        return loss, len(batch.scenes), report
+
+    return step
+
+
+def rate_at(stage: Stage, step: int) -> float:
+    """The learning rate: up in 40 steps, level, down in the last ``falls`` of the steps."""
+    left = (stage.steps - step) / max(1.0, stage.falls * stage.steps)
+    return stage.rate * min(1.0, (step + 1) / 40, max(0.02, left) if stage.falls else 1.0)
+
+
+def sample_texts(seed: int, count: int) -> list[str]:
+    """Dialogs for the tokenizer, without what has tokens of its own."""
+    sentences = sorted(fixed_sentences(), key=len, reverse=True)
+    texts = []
+    for number in range(count):
+        rng = generator("tokenizer", seed, number)
+        scene = draw_scene(scene_seed("train", seed, number))
+        calls = short_questions(scene, rng, 3) + described_questions(scene, rng, 1) + game_calls(scene, rng, 3) + two_pictures(rng)
+        for call in calls:
+            text = (chat_text(call) + call.reply).replace("<|image_pad|>", "")
+            for sentence in sentences:
+                text = text.replace(sentence, "\n")
+            texts.append(text)
+    return texts
+
+
+def train(out: Path, seed: int, stages: Sequence[Stage], every: int = 100, say: Callable[[str], None] = print) -> Path:
+    """Train through the stages, or go on where ``out`` was left.
+
+    Args:
+        out: folder for the tokenizer and the checkpoints, one a stage.
+        seed: of weights, scenes and dialogs.
+        stages: in this order.
+        every: steps between checkpoints.
+        say: takes a progress line.
+
+    Returns:
+        The last checkpoint.
+
+    Raises:
+        UserError: a checkpoint in ``out`` is of another architecture or vocabulary.
+    """
+    from transformers import AutoTokenizer
+
+    torch.set_num_threads(1)
+    if not (out / "tokenizer" / "tokenizer.json").exists():
+        train_tokenizer(sample_texts(seed, 800)).save_pretrained(out / "tokenizer")
+    tokenizer = AutoTokenizer.from_pretrained(out / "tokenizer")
+    model = new_model(len(tokenizer), seed)
+    torch.manual_seed(seed + 1)
+    cells, fits = CellHeads(model.config.text_config.hidden_size), FitsHead(model.config.text_config.hidden_size)
+    modules: dict[str, torch.nn.Module] = {"model": model, "cells": cells, "fits": fits}
+    standing = Standing(seed)
+    path = out / "none"
+    for stage in stages:
+        path = out / f"{stage.name}.safetensors"
+        learning: list[torch.nn.Parameter] = [*model.parameters(), *cells.parameters(), *fits.parameters()]
+        optimiser = torch.optim.AdamW(learning, lr=stage.rate, betas=(0.9, 0.98), weight_decay=0.02)
+        standing = replace(standing, stage=stage.name, step=0)
+        if path.exists():
+            standing = checkpoint.load(path, modules, optimiser)
+        if standing.step >= stage.steps:
+            continue
+        if stage.name == "tower":
+            step_of = tower_step(model, cells, seed, stage.batch)
+        else:
+            first = 10_000_000 * (1 + [s.name for s in STAGES].index(stage.name))
+            step_of = language_step(model, cells, fits, tokenizer, seed, stage, first)
+        _run(stage, standing, step_of, learning, optimiser, lambda now, opt=optimiser, to=path: checkpoint.save(to, now, modules, opt), every, say)  # type: ignore[misc]
+        standing = checkpoint.load(path, modules, optimiser)
+    return path
+
+
+def _run(
+    stage: Stage,
+    standing: Standing,
+    step_of: StepOf,
+    learning: list[torch.nn.Parameter],
+    optimiser: torch.optim.Optimizer,
+    keep: Callable[[Standing], None],
+    every: int,
+    say: Callable[[str], None],
+) -> None:
+    means: dict[str, float] = {}
+    spent = time.process_time()
+    for step in range(standing.step, stage.steps):
+        for group in optimiser.param_groups:
+            group["lr"] = rate_at(stage, step)
+        loss, scenes, report = step_of(step)
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(learning, 1.0)
+        optimiser.step()
+        for key, value in {"loss": loss.item(), **report}.items():
+            if not math.isnan(value):
+                means[key] = 0.95 * means.get(key, value) + 0.05 * value
+        now = time.process_time()
+        standing = replace(
+            standing, step=step + 1, scenes=standing.scenes + scenes, cpu_seconds=standing.cpu_seconds + now - spent
+        )
+        spent = now
+        if (step + 1) % 20 == 0:
+            numbers = " ".join(f"{key} {value:.3f}" for key, value in means.items())
+            say(f"{stage.name} {step + 1}/{stage.steps} scenes {standing.scenes} cpu {standing.cpu_seconds:.0f}s {numbers}")
+        if (step + 1) % every == 0 or step + 1 == stage.steps:
+            keep(standing)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m mug_eval.reference_vlm.train", description="Train the reference model.")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the tokenizer and the checkpoints")
+    parser.add_argument("--seed", type=int, default=0, help="of weights, scenes and dialogs (default 0)")
+    parser.add_argument(
+        "--steps",
+        metavar="STAGE=N",
+        nargs="*",
+        default=[],
+        help=f"other numbers of steps than {', '.join(f'{s.name}={s.steps}' for s in STAGES)}; 0 leaves a stage out",
+    )
+    given = parser.parse_args(argv)
+    steps = dict(entry.split("=", 1) for entry in given.steps)
+    if unknown := set(steps) - {stage.name for stage in STAGES}:
+        parser.error(f"there is no stage {', '.join(sorted(unknown))}")
+    stages = [replace(stage, steps=int(steps.get(stage.name, stage.steps))) for stage in STAGES]
+    train(given.out, given.seed, [stage for stage in stages if stage.steps], say=lambda line: print(line, flush=True))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
