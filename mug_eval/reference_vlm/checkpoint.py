@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ class Standing:
         stage: name of the stage.
         step: steps done in it.
         scenes: pictures seen since the first stage.
-        cpu_seconds: CPU time of the process spent since the first stage.
+        cpu_seconds: CPU time spent since the first stage, by all processes (the first one's, times their number).
     """
 
     seed: int
@@ -47,7 +46,7 @@ def save(path: Path, standing: Standing, modules: Mapping[str, torch.nn.Module],
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(path.name + ".new")
     save_file(tensors, beside, {"standing": json.dumps(asdict(standing))})
-    os.replace(beside, path)
+    beside.replace(path)
 
 
 def load(path: Path, modules: Mapping[str, torch.nn.Module], optimiser: torch.optim.Optimizer | None = None) -> Standing:
@@ -63,7 +62,9 @@ def load(path: Path, modules: Mapping[str, torch.nn.Module], optimiser: torch.op
             for key, parameter in module.named_parameters():
                 wanted = f"{name}/{key}"
                 if wanted not in names or tuple(file.get_slice(wanted).get_shape()) != tuple(parameter.shape):
-                    raise UserError(f"{path} does not fit: {wanted} is missing or has another shape; train from nothing into a new folder")
+                    raise UserError(
+                        f"{path} does not fit: {wanted} is missing or has another shape; train from nothing into a new folder"
+                    )
                 parameter.data.copy_(file.get_tensor(wanted))
         moments = [name for name in names if name.startswith("optimiser/")]
         if optimiser is not None and moments:

@@ -144,7 +144,9 @@ def two_pictures(rng: random.Random) -> list[Call]:
     """A question that compares two pictures, in MMMU's layout, answered directly or after a description."""
     scenes = (draw_scene(rng.getrandbits(30)), draw_scene(rng.getrandbits(30)))
     things = [thing for scene in scenes for thing in scene.things if thing.colour]
-    about = rng.choice([("", thing.shape) for thing in things] + [(thing.colour, "") for thing in things] or [("", rng.choice(SHAPES))])
+    about = rng.choice(
+        [("", thing.shape) for thing in things] + [(thing.colour, "") for thing in things] or [("", rng.choice(SHAPES))]
+    )
     asked = more_asked(about)
     table = OracleTable(asked, {"first": (scenes[0],), "second": (scenes[1],)}, rng, 0.0)
     before, after = asked.text.split("<image 1>")
@@ -162,5 +164,3 @@ def more_asked(about: tuple[str, str]) -> Asked:
     name = " ".join(filter(None, (about[0], about[1] or "object")))
     text = f"Which image has more {name}s, <image 1> or <image 2>?"
     return Asked(Query("count", (about,)), text, "choice", "", NO_MORE)
-
-

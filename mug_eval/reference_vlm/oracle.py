@@ -228,8 +228,5 @@ def ballot(seat: str, said: Mapping[str, str], own: str) -> str:
     return "{" + ", ".join(rated) + "}"
 
 
-
-
-
 def _entries(words: str) -> list[str]:
     return words.removeprefix("I see ").partition(". Total")[0].split(", ")

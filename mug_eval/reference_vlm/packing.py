@@ -158,7 +158,11 @@ def collate(rows: Sequence[Row]) -> Batch:
     for i, row in enumerate(rows):
         size = len(row)
         ids[i, :size], positions[:, i, :size] = torch.tensor(row.ids), row.positions
-        part[i, :size], weights[i, :size], fits[i, :size] = torch.tensor(row.part), torch.tensor(row.weights), torch.tensor(row.fits)
+        part[i, :size], weights[i, :size], fits[i, :size] = (
+            torch.tensor(row.part),
+            torch.tensor(row.weights),
+            torch.tensor(row.fits),
+        )
     order = torch.arange(longest)
     same = part[:, :, None] == part[:, None, :]
     mask = (order[None, :, None] >= order[None, None, :]) & (same | (part[:, None, :] == 0))

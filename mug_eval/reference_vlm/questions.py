@@ -186,8 +186,8 @@ def absent(scene: Scene, how: str, rng: random.Random) -> tuple[str, str]:
 
     Args:
         scene: the scene.
-        how: ``random``: any; ``popular``: of the kinds that scenes hold most often, red and blue circles and squares; ``adversarial``: its colour
-            and its shape are both there, apart (POPE's co-occurring negatives).
+        how: ``random``: any; ``popular``: one of four fixed kinds, red and blue circles and squares; ``adversarial``: its colour and
+            its shape are both there, apart (as POPE's co-occurring negatives).
         rng: of the draw.
     """
     every = [(colour, shape) for colour in COLOURS for shape in SHAPES if not scene.named(colour, shape)]
@@ -269,10 +269,7 @@ def wrong_values(query: Query, truth: str, rng: random.Random) -> list[str]:
         near.sort(key=lambda n: abs(n - int(truth)) + rng.random())
         return [str(n) for n in near]
     sorts: dict[Aspect, tuple[str, ...]] = {"colour": COLOURS, "shape": SHAPES, "size": SIZES, "says": WORDS}
-    if query.aspect == "further":
-        values = [f"the {phrase(about)}" for about in query.about]
-    else:
-        values = list(sorts[query.aspect])
+    values = [f"the {phrase(about)}" for about in query.about] if query.aspect == "further" else sorts[query.aspect]
     wrong = [value for value in values if value != truth]
     rng.shuffle(wrong)
     return wrong

@@ -71,7 +71,8 @@ def fixed_sentences() -> list[str]:
     found += [f"No answer could be read from that. {conversation.answer_line(answer_format)}" for answer_format in formats]
     found += [piece for piece in re.split(r"Agent \d|n(?=[,}])", ballot_example(("Agent 1", "Agent 2"))) if piece]
     found += ["Please select the correct answer from the options above. \n", "Question: ", "Options:\n"]
-    return list(dict.fromkeys(piece for piece in found if len(piece) > 12)) + [
+    return [
+        *dict.fromkeys(piece for piece in found if len(piece) > 12),
         *(f"Agent {n}" for n in range(1, 7)),
         *(f"\n{letter}. " for letter in "BCD"),
         *("\n\n", ":\n> ", "\n> ", "\nAnswer: ", "\n> Answer: ", "Options:\nA. ", "system\n", "user\n", "assistant\n"),

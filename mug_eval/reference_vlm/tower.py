@@ -20,13 +20,15 @@ def pictures_of(scenes: list[Scene], rng: np.random.Generator) -> torch.Tensor:
     return patches(blurred(np.stack([draw(scene) for scene in scenes]), rng.random(len(scenes)) < 0.25))
 
 
-def tower_step(model: Any, cells: CellHeads, seed: int, batch: int) -> Callable[[int], tuple[torch.Tensor, int, Report]]:
-    """The loss of one step of stage 1, by the step's number."""
+def tower_step(
+    model: Any, cells: CellHeads, seed: int, batch: int, rank: int = 0, world: int = 1
+) -> Callable[[int], tuple[torch.Tensor, int, Report]]:
+    """The loss of one step of stage 1, by the step's number; process ``rank`` of ``world`` takes its share of the batch."""
 
     def step(number: int) -> tuple[torch.Tensor, int, Report]:
-        scenes = [draw_scene(scene_seed("train", seed, number * batch + i)) for i in range(batch)]
+        scenes = [draw_scene(scene_seed("train", seed, number * batch + i)) for i in range(rank, batch, world)]
         labels = cell_labels(scenes)
-        tokens = encode(model.model.visual, pictures_of(scenes, np.random.default_rng((seed, number))))
-        return cells.loss(tokens, labels), batch, cells.right(tokens, labels)
+        tokens = encode(model.model.visual, pictures_of(scenes, np.random.default_rng((seed, number, rank))))
+        return cells.loss(tokens, labels), len(scenes), cells.right(tokens, labels)
 
     return step

@@ -2,22 +2,26 @@
 
 Four stages, each a seeded stream of scenes: ``tower`` (the vision tower names cells), ``see`` (describe, answer), ``play`` (the calls of
 the methods' games), ``settle`` (the same while the rate falls to nothing). Kill it at any time; the same command goes on from the last
-checkpoint. One thread: two threads on a busy machine were slower than one.
+checkpoint. One thread: two threads on a busy machine were slower than one. Two processes that average their gradients are faster:
+``torchrun --nproc-per-node 2 -m mug_eval.reference_vlm.train --out FOLDER``.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import os
 import random
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch.nn import functional
 
 from mug_eval.reference_vlm import checkpoint
@@ -57,7 +61,7 @@ class Stage:
 
 STAGES = (
     Stage("tower", 600, 16, 2e-3, 0.3),
-    Stage("see", 2000, 16, 1.5e-3, 0.0, 0.0),
+    Stage("see", 4000, 8, 1.5e-3, 0.0, 0.0),
     Stage("play", 4000, 16, 1.2e-3, 0.0, 0.4),
     Stage("settle", 1500, 16, 1.2e-3, 1.0, 0.5),
 )
@@ -96,11 +100,13 @@ def row_of(seed: int, number: int, games: float, tokenizer: Any) -> Row:
     scene = draw_scene(scene_seed("train", seed, number))
     calls = game_calls(scene, rng, 3) if rng.random() < games else two_pictures(rng) if rng.random() < 0.06 else []
     while not calls:
-        calls = short_questions(scene, rng, 3) + described_questions(scene, rng, 2)
+        calls = short_questions(scene, rng, 2) + described_questions(scene, rng, 1)
     return pack(calls, tokenizer)
 
 
-def language_step(model: Any, cells: CellHeads, fits: FitsHead, tokenizer: Any, seed: int, stage: Stage, first: int) -> StepOf:
+def language_step(
+    model: Any, cells: CellHeads, fits: FitsHead, tokenizer: Any, seed: int, stage: Stage, first: int, rank: int = 0, world: int = 1
+) -> StepOf:
     """The loss of one step of the stages after the tower's.
 
     Args:
@@ -111,28 +117,34 @@ def language_step(model: Any, cells: CellHeads, fits: FitsHead, tokenizer: Any, 
         seed: of the stream.
         stage: batch size and share of games.
         first: number of the stage's first row in the stream.
+        rank: of this process; it draws and learns every ``world``-th row.
+        world: number of processes.
     """
     import numpy as np
 
     text = model.model.language_model
     seen: dict[str, torch.Tensor] = {}
-    text.layers[-2].register_forward_hook(lambda _module, _given, out: seen.__setitem__("h", out[0] if isinstance(out, tuple) else out))
+    text.layers[-2].register_forward_hook(
+        lambda _module, _given, out: seen.__setitem__("h", out[0] if isinstance(out, tuple) else out)
+    )
     pools: dict[int, list[list[Row]]] = {}
 
     def rows(step: int) -> list[Row]:
         pool, place = divmod(step, _POOL)
         if pool not in pools:
             pools.clear()
-            numbers = range(first + pool * _POOL * stage.batch, first + (pool + 1) * _POOL * stage.batch)
+            numbers = range(first + pool * _POOL * stage.batch + rank, first + (pool + 1) * _POOL * stage.batch, world)
             drawn = sorted((row_of(seed, number, stage.games, tokenizer) for number in numbers), key=len)
-            batches = [drawn[i : i + stage.batch] for i in range(0, len(drawn), stage.batch)]
+            share = max(1, stage.batch // world)
+            batches = [drawn[i : i + share] for i in range(0, len(drawn), share)]
+            # The same order in every process, so that rows of like length are learnt at the same time.
             random.Random(derive_seed("order", seed, pool)).shuffle(batches)
             pools[pool] = batches
         return pools[pool][place]
 
     def step(number: int) -> tuple[torch.Tensor, int, Report]:
         batch = collate(rows(number))
-        tokens = encode(model.model.visual, pictures_of(batch.scenes, np.random.default_rng((seed, first, number))))
+        tokens = encode(model.model.visual, pictures_of(batch.scenes, np.random.default_rng((seed, first, number, rank))))
         labels = cell_labels(batch.scenes)
         embedded = text.embed_tokens(batch.ids)
         embedded = embedded.masked_scatter((batch.ids == IMAGE_PAD)[..., None], tokens.flatten(0, 1))
@@ -200,8 +212,10 @@ def train(out: Path, seed: int, stages: Sequence[Stage], every: int = 100, say: 
     from transformers import AutoTokenizer
 
     torch.set_num_threads(1)
-    if not (out / "tokenizer" / "tokenizer.json").exists():
+    rank, world = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+    if rank == 0 and not (out / "tokenizer" / "tokenizer.json").exists():
         train_tokenizer(sample_texts(seed, 800)).save_pretrained(out / "tokenizer")
+    _together()
     tokenizer = AutoTokenizer.from_pretrained(out / "tokenizer")
     model = new_model(len(tokenizer), seed)
     torch.manual_seed(seed + 1)
@@ -212,20 +226,33 @@ def train(out: Path, seed: int, stages: Sequence[Stage], every: int = 100, say: 
     for stage in stages:
         path = out / f"{stage.name}.safetensors"
         learning: list[torch.nn.Parameter] = [*model.parameters(), *cells.parameters(), *fits.parameters()]
-        optimiser = torch.optim.AdamW(learning, lr=stage.rate, betas=(0.9, 0.98), weight_decay=0.02)
+        optimiser = torch.optim.AdamW(learning, lr=stage.rate, betas=(0.9, 0.98), weight_decay=0.02, fused=True)
         standing = replace(standing, stage=stage.name, step=0)
         if path.exists():
             standing = checkpoint.load(path, modules, optimiser)
         if standing.step >= stage.steps:
             continue
         if stage.name == "tower":
-            step_of = tower_step(model, cells, seed, stage.batch)
+            step_of = tower_step(model, cells, seed, stage.batch, rank, world)
         else:
             first = 10_000_000 * (1 + [s.name for s in STAGES].index(stage.name))
-            step_of = language_step(model, cells, fits, tokenizer, seed, stage, first)
-        _run(stage, standing, step_of, learning, optimiser, lambda now, opt=optimiser, to=path: checkpoint.save(to, now, modules, opt), every, say)  # type: ignore[misc]
+            step_of = language_step(model, cells, fits, tokenizer, seed, stage, first, rank, world)
+        keep = partial(_keep, path, modules, optimiser)
+        _run(stage, standing, step_of, learning, optimiser, keep, every, say)
         standing = checkpoint.load(path, modules, optimiser)
     return path
+
+
+def _keep(path: Path, modules: dict[str, torch.nn.Module], optimiser: torch.optim.Optimizer, standing: Standing) -> None:
+    """Checkpoint by the first process; the others wait, so that none goes on from a file that is not there yet."""
+    if not dist.is_initialized() or dist.get_rank() == 0:
+        checkpoint.save(path, standing, modules, optimiser)
+    _together()
+
+
+def _together() -> None:
+    if dist.is_initialized():
+        dist.barrier()
 
 
 def _run(
@@ -239,6 +266,7 @@ def _run(
     say: Callable[[str], None],
 ) -> None:
     means: dict[str, float] = {}
+    world = dist.get_world_size() if dist.is_initialized() else 1
     spent = time.process_time()
     for step in range(standing.step, stage.steps):
         for group in optimiser.param_groups:
@@ -246,6 +274,7 @@ def _run(
         loss, scenes, report = step_of(step)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
+        _average(learning)
         torch.nn.utils.clip_grad_norm_(learning, 1.0)
         optimiser.step()
         for key, value in {"loss": loss.item(), **report}.items():
@@ -253,7 +282,10 @@ def _run(
                 means[key] = 0.95 * means.get(key, value) + 0.05 * value
         now = time.process_time()
         standing = replace(
-            standing, step=step + 1, scenes=standing.scenes + scenes, cpu_seconds=standing.cpu_seconds + now - spent
+            standing,
+            step=step + 1,
+            scenes=standing.scenes + scenes * world,
+            cpu_seconds=standing.cpu_seconds + (now - spent) * world,
         )
         spent = now
         if (step + 1) % 20 == 0:
@@ -261,6 +293,19 @@ def _run(
             say(f"{stage.name} {step + 1}/{stage.steps} scenes {standing.scenes} cpu {standing.cpu_seconds:.0f}s {numbers}")
         if (step + 1) % every == 0 or step + 1 == stage.steps:
             keep(standing)
+
+
+def _average(learning: list[torch.nn.Parameter]) -> None:
+    """Every process gets the mean of all processes' gradients."""
+    if not dist.is_initialized():
+        return
+    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in learning]
+    flat = torch.cat([gradient.flatten() for gradient in gradients])
+    dist.all_reduce(flat)
+    flat /= dist.get_world_size()
+    for parameter, mean in zip(learning, flat.split([gradient.numel() for gradient in gradients]), strict=True):
+        if parameter.grad is not None or mean.any():  # what no process used stays without, so that it does not decay either
+            parameter.grad = mean.view_as(parameter)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -280,7 +325,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown := set(steps) - {stage.name for stage in STAGES}:
         parser.error(f"there is no stage {', '.join(sorted(unknown))}")
     stages = [replace(stage, steps=int(steps.get(stage.name, stage.steps))) for stage in STAGES]
-    train(given.out, given.seed, [stage for stage in stages if stage.steps], say=lambda line: print(line, flush=True))
+    if "WORLD_SIZE" in os.environ:  # started by torchrun
+        dist.init_process_group("gloo")
+    first = not dist.is_initialized() or dist.get_rank() == 0
+    train(
+        given.out,
+        given.seed,
+        [stage for stage in stages if stage.steps],
+        say=lambda line: print(line, flush=True) if first else None,
+    )
     return 0
 
 
