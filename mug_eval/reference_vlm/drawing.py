@@ -113,7 +113,7 @@ def _mask(shape: str, size: str) -> Pixels:
     else:
         pen.rectangle((centre - 0.3 * r, centre - r, centre + 0.3 * r, centre + r), fill=255)
         pen.rectangle((centre - r, centre - 0.3 * r, centre + r, centre + 0.3 * r), fill=255)
-    mask: Pixels = np.asarray(canvas.reduce(_FINE), np.float32) / 255
+    mask: Pixels = np.asarray(canvas.reduce(_FINE), np.float32) / np.float32(255)
     return mask
 
 

@@ -33,6 +33,7 @@ from mug_eval.reference_vlm.scenes import draw_scene, scene_seed
 from mug_eval.reference_vlm.tokenizer import fixed_sentences, train_tokenizer
 from mug_eval.reference_vlm.tower import Report, pictures_of, tower_step
 from mug_eval.reference_vlm.vision import CellHeads, cell_labels, encode
+from mug_eval.reference_vlm.weights import export
 from mug_eval.seeds import derive_seed, generator
 
 StepOf = Callable[[int], tuple[torch.Tensor, int, Report]]
@@ -69,7 +70,7 @@ _POOL = 8
 """Batches drawn at once and sorted by length, so that little is padding."""
 
 
-class FitsHead(torch.nn.Module):
+class FitsHead(torch.nn.Module):  # type: ignore[misc]
     """Says of an entry in somebody's list whether the own picture has it, from the last hidden state but one; for training only."""
 
     def __init__(self, width: int) -> None:
@@ -157,7 +158,7 @@ def language_step(
         weights = batch.weights[learnt]
         right = (logits.argmax(-1) == batch.targets[learnt]).float()
         fit_loss, fit_right = fits.loss(seen["h"], batch.fits)
-        loss = (each * weights).sum() / weights.sum() + 0.3 * cells.loss(tokens, labels) + 0.3 * fit_loss
+        loss = (each * weights).sum() / weights.sum() + cells.loss(tokens, labels) + 0.3 * fit_loss
         heavy = weights >= 3
         report = {
             "token": each.mean().item(),
@@ -225,8 +226,17 @@ def train(out: Path, seed: int, stages: Sequence[Stage], every: int = 100, say: 
     path = out / "none"
     for stage in stages:
         path = out / f"{stage.name}.safetensors"
-        learning: list[torch.nn.Parameter] = [*model.parameters(), *cells.parameters(), *fits.parameters()]
-        optimiser = torch.optim.AdamW(learning, lr=stage.rate, betas=(0.9, 0.98), weight_decay=0.02, fused=True)
+        learning: list[torch.nn.Parameter] = [
+            *model.model.visual.parameters(),
+            *model.model.language_model.parameters(),
+            *cells.parameters(),
+            *fits.parameters(),
+        ]
+        # The tower has learnt to see already; at the full rate it would forget that while the language model is still at sea.
+        tower = list(model.model.visual.parameters())
+        others = learning[len(tower) :]
+        groups = [{"params": tower, "share": 1.0 if stage.name == "tower" else 0.3}, {"params": others, "share": 1.0}]
+        optimiser = torch.optim.AdamW(groups, lr=stage.rate, betas=(0.9, 0.98), weight_decay=0.02, fused=True)
         standing = replace(standing, stage=stage.name, step=0)
         if path.exists():
             standing = checkpoint.load(path, modules, optimiser)
@@ -270,10 +280,10 @@ def _run(
     spent = time.process_time()
     for step in range(standing.step, stage.steps):
         for group in optimiser.param_groups:
-            group["lr"] = rate_at(stage, step)
+            group["lr"] = rate_at(stage, step) * group["share"]
         loss, scenes, report = step_of(step)
         optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         _average(learning)
         torch.nn.utils.clip_grad_norm_(learning, 1.0)
         optimiser.step()
@@ -328,12 +338,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "WORLD_SIZE" in os.environ:  # started by torchrun
         dist.init_process_group("gloo")
     first = not dist.is_initialized() or dist.get_rank() == 0
-    train(
+    last = train(
         given.out,
         given.seed,
         [stage for stage in stages if stage.steps],
         say=lambda line: print(line, flush=True) if first else None,
     )
+    if first:
+        export(last, given.out / "tokenizer", given.out / "model")
+        print(f"written: {given.out / 'model'}")
     return 0
 
 

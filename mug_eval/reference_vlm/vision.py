@@ -73,7 +73,7 @@ def _rotated(x: torch.Tensor) -> torch.Tensor:
     return torch.cat((-x[..., half:], x[..., :half]), -1)
 
 
-class CellHeads(torch.nn.Module):
+class CellHeads(torch.nn.Module):  # type: ignore[misc]
     """Names shape, colour, size and word of every cell from its token; for training only."""
 
     def __init__(self, width: int) -> None:
