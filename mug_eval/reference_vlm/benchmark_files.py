@@ -141,7 +141,8 @@ def _pope(questions: int, scenes: Iterator[tuple[Scene, Any]]) -> _Table:
     table = _Table()
     while True:
         scene, rng = next(scenes)
-        shapes = list(dict.fromkeys((thing.colour, thing.shape) for thing in scene.things if thing.shape != SIGN))
+        # Of a kind that is there once, so that an edit of one thing changes the answer.
+        shapes = [(t.colour, t.shape) for t in scene.things if t.shape != SIGN and len(scene.named(t.colour, t.shape)) == 1]
         if not shapes:
             continue
         picture = png(scene)

@@ -287,6 +287,9 @@ def edit_for(query: Query, scene: Scene, rng: random.Random) -> Edit | None:
             row, column = rng.choice(free_cells(scene))
             thing = Thing(row, column, shape or rng.choice(SHAPES), colour or rng.choice(COLOURS), rng.choice(SIZES))
             ways.append(lambda: add(scene, thing))
+        elif query.aspect == "exists" and not things:
+            old = rng.choice([t for t in scene.things if t.shape != SIGN])
+            ways.append(lambda: change(scene, old, colour=colour, shape=shape))
     elif query.aspect == "colour":
         ways.append(lambda: change(scene, things[0], colour=other(COLOURS, things[0].colour, rng)))
     elif query.aspect == "shape":

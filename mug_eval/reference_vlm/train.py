@@ -32,6 +32,7 @@ from mug_eval.reference_vlm.packing import Row, chat_text, collate, pack
 from mug_eval.reference_vlm.scenes import draw_scene, scene_seed
 from mug_eval.reference_vlm.tokenizer import fixed_sentences, train_tokenizer
 from mug_eval.reference_vlm.tower import Report, pictures_of, tower_step
+from mug_eval.reference_vlm.training_heads import FitsHead, OrderHead
 from mug_eval.reference_vlm.vision import CellHeads, cell_labels, encode
 from mug_eval.reference_vlm.weights import export
 from mug_eval.seeds import derive_seed, generator
@@ -70,31 +71,6 @@ _POOL = 8
 """Batches drawn at once and sorted by length, so that little is padding."""
 
 
-class FitsHead(torch.nn.Module):  # type: ignore[misc]
-    """Says of an entry in somebody's list whether the own picture has it, from the last hidden state but one; for training only."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.score = torch.nn.Linear(width, 1)
-
-    def loss(self, hidden: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, float]:
-        """Mean cross-entropy over both classes alike, and the mean share that is right.
-
-        Args:
-            hidden: (B, L, width).
-            labels: (B, L), 0, 1, or -1 where there is none.
-        """
-        known = labels >= 0
-        if not known.any():
-            return torch.zeros(()), math.nan
-        truth = labels[known].float()
-        scores = self.score(hidden[known]).squeeze(-1)
-        weight = torch.where(truth > 0, 0.5 / truth.sum().clamp(min=1), 0.5 / (1 - truth).sum().clamp(min=1))
-        loss = functional.binary_cross_entropy_with_logits(scores, truth, weight, reduction="sum")
-        right = (((scores > 0) == (truth > 0)).float() * weight).sum() / weight.sum()
-        return loss, right.item()
-
-
 def row_of(seed: int, number: int, games: float, tokenizer: Any) -> Row:
     """Row ``number`` of the stream, of a few short questions with a description, of two pictures, or of a game's calls."""
     rng = generator("row", seed, number)
@@ -106,14 +82,20 @@ def row_of(seed: int, number: int, games: float, tokenizer: Any) -> Row:
 
 
 def language_step(
-    model: Any, cells: CellHeads, fits: FitsHead, tokenizer: Any, seed: int, stage: Stage, first: int, rank: int = 0, world: int = 1
+    model: Any,
+    heads: tuple[CellHeads, FitsHead, OrderHead],
+    tokenizer: Any,
+    seed: int,
+    stage: Stage,
+    first: int,
+    rank: int = 0,
+    world: int = 1,
 ) -> StepOf:
     """The loss of one step of the stages after the tower's.
 
     Args:
         model: the network.
-        cells: heads that keep the tower naming cells.
-        fits: head for entries of others' lists.
+        heads: what keeps the tower naming cells, what judges entries of others' lists, and what names places.
         tokenizer: of the network.
         seed: of the stream.
         stage: batch size and share of games.
@@ -123,11 +105,11 @@ def language_step(
     """
     import numpy as np
 
+    cells, fits, order = heads
     text = model.model.language_model
     seen: dict[str, torch.Tensor] = {}
-    text.layers[-2].register_forward_hook(
-        lambda _module, _given, out: seen.__setitem__("h", out[0] if isinstance(out, tuple) else out)
-    )
+    for name, layer in (("second", text.layers[1]), ("last but one", text.layers[-2])):
+        layer.register_forward_hook(partial(_overhear, seen, name))
     pools: dict[int, list[list[Row]]] = {}
 
     def rows(step: int) -> list[Row]:
@@ -157,19 +139,27 @@ def language_step(
         each = functional.cross_entropy(logits, batch.targets[learnt], reduction="none")
         weights = batch.weights[learnt]
         right = (logits.argmax(-1) == batch.targets[learnt]).float()
-        fit_loss, fit_right = fits.loss(seen["h"], batch.fits)
-        loss = (each * weights).sum() / weights.sum() + cells.loss(tokens, labels) + 0.3 * fit_loss
+        fit_loss, fit_right = fits.loss(seen["last but one"], batch.fits)
+        in_pictures = seen["second"][batch.ids == IMAGE_PAD].view(*tokens.shape)
+        order_loss, order_right = order.loss(in_pictures, batch.scenes)
+        loss = (each * weights).sum() / weights.sum() + cells.loss(tokens, labels) + 0.3 * fit_loss + 0.5 * order_loss
         heavy = weights >= 3
         report = {
             "token": each.mean().item(),
             "right": right.mean().item(),
             "decisive": right[heavy].mean().item() if heavy.any() else math.nan,
             "fits": fit_right,
+            "order": order_right,
             "shape": cells.right(tokens, labels)["shape"],
         }
         return loss, len(batch.scenes), report
 
     return step
+
+
+def _overhear(seen: dict[str, torch.Tensor], name: str, _module: Any, _given: Any, out: Any) -> None:
+    """Keep a layer's output."""
+    seen[name] = out[0] if isinstance(out, tuple) else out
 
 
 def rate_at(stage: Stage, step: int) -> float:
@@ -220,21 +210,17 @@ def train(out: Path, seed: int, stages: Sequence[Stage], every: int = 100, say: 
     tokenizer = AutoTokenizer.from_pretrained(out / "tokenizer")
     model = new_model(len(tokenizer), seed)
     torch.manual_seed(seed + 1)
-    cells, fits = CellHeads(model.config.text_config.hidden_size), FitsHead(model.config.text_config.hidden_size)
-    modules: dict[str, torch.nn.Module] = {"model": model, "cells": cells, "fits": fits}
+    width = model.config.text_config.hidden_size
+    cells, fits, order = CellHeads(width), FitsHead(width), OrderHead(width)
+    modules: dict[str, torch.nn.Module] = {"model": model, "cells": cells, "fits": fits, "order": order}
     standing = Standing(seed)
     path = out / "none"
     for stage in stages:
         path = out / f"{stage.name}.safetensors"
-        learning: list[torch.nn.Parameter] = [
-            *model.model.visual.parameters(),
-            *model.model.language_model.parameters(),
-            *cells.parameters(),
-            *fits.parameters(),
-        ]
-        # The tower has learnt to see already; at the full rate it would forget that while the language model is still at sea.
         tower = list(model.model.visual.parameters())
-        others = learning[len(tower) :]
+        others = [p for module in (model.model.language_model, cells, fits, order) for p in module.parameters()]
+        learning = [*tower, *others]
+        # The tower has learnt to see already; at the full rate it would forget that while the language model is still at sea.
         groups = [{"params": tower, "share": 1.0 if stage.name == "tower" else 0.3}, {"params": others, "share": 1.0}]
         optimiser = torch.optim.AdamW(groups, lr=stage.rate, betas=(0.9, 0.98), weight_decay=0.02, fused=True)
         standing = replace(standing, stage=stage.name, step=0)
@@ -246,7 +232,7 @@ def train(out: Path, seed: int, stages: Sequence[Stage], every: int = 100, say: 
             step_of = tower_step(model, cells, seed, stage.batch, rank, world)
         else:
             first = 10_000_000 * (1 + [s.name for s in STAGES].index(stage.name))
-            step_of = language_step(model, cells, fits, tokenizer, seed, stage, first, rank, world)
+            step_of = language_step(model, (cells, fits, order), tokenizer, seed, stage, first, rank, world)
         keep = partial(_keep, path, modules, optimiser)
         _run(stage, standing, step_of, learning, optimiser, keep, every, say)
         standing = checkpoint.load(path, modules, optimiser)
