@@ -10,7 +10,7 @@ from typing import Any
 from mug_eval.chat import ImageRef, Part
 from mug_eval.methods import cfmad, chain_of_thought, debate, direct, mad_judge, mad_vote, mug, self_refine
 from mug_eval.question import Altered, AnswerFormat, Question
-from mug_eval.reference_vlm.oracle import Call, OracleTable
+from mug_eval.reference_vlm.oracle import Call, OracleTable, misread
 from mug_eval.reference_vlm.questions import (
     KINDS,
     Asked,
@@ -110,7 +110,8 @@ def game_calls(scene: Scene, rng: random.Random, most: int) -> list[Call]:
     else:
         return []
     asked = put(query, scene, rng, edit.scene)
-    table = OracleTable(asked, {"true": (scene,), "altered": (edit.scene,)}, rng, 0.07)
+    altered = edit.scene if rng.random() < 0.5 else more_edits(edit.scene, asked, rng)
+    table = OracleTable(asked, {"true": (scene,), "altered": (altered,)}, rng, 0.1)
     question = question_of(asked, True)
     method = rng.choices(("mug", "vote", "judge", "cfmad", "refine"), weights=(12, 2, 1, 3, 2))[0]
     agents = rng.choices((3, 4, 5), weights=(8, 1, 1))[0]
@@ -138,6 +139,13 @@ def game_calls(scene: Scene, rng: random.Random, most: int) -> list[Call]:
     rng.shuffle(chosen)
     chosen.sort(key=lambda call: call.task != "vote")  # the vote is the hardest: always among them
     return chosen[:most]
+
+
+def more_edits(scene: Scene, asked: Asked, rng: random.Random) -> Scene:
+    """One to four further edits that leave the question an answer: where much differs, comparing is learnt sooner."""
+    for _ in range(rng.randint(1, 4)):
+        scene = misread((scene,), asked, rng)[0]
+    return scene
 
 
 def two_pictures(rng: random.Random) -> list[Call]:

@@ -15,7 +15,9 @@ from mug_eval.reference_vlm.oracle import Call
 from mug_eval.reference_vlm.scenes import GRID, Scene
 
 CELLS = GRID * GRID
-_ENTRY = re.compile(r"r[1-6]c[1-6] (?:(?:small|large) [a-z]+ [a-z]+|sign [a-z0-9]+)")
+_ENTRY = re.compile(
+    r"r([1-6])c([1-6])(?: (?P<size>small|large) (?P<colour>[a-z]+))? (?P<shape>[a-z]+)(?:(?<=sign)(?P<word> [a-z0-9]+))?"
+)
 _TOTAL = re.compile(r"Total (\d)")
 _WEIGHTS: tuple[tuple[re.Pattern[str], float], ...] = (
     (re.compile(r"(?:Answer|needed): (.+)$", re.MULTILINE), 4.0),
@@ -36,7 +38,7 @@ class Row:
         positions: (3, L), time, row and column of M-RoPE.
         part: L numbers, 0 for what all calls share, then the call's number from 1: a token sees its own part and part 0.
         weights: L weights of the loss for predicting the token; 0 where it is not to be learnt.
-        fits: L labels, 1 where an entry of somebody's list ends that is not in the picture, 0 where one ends that is, else -1.
+        fits: L labels, 1 where a word of somebody's list is not true of the picture, 0 where one is, else -1.
         scenes: what the row's pictures show.
     """
 
@@ -98,11 +100,24 @@ def _encoded(call: Call, tokenizer: Any) -> tuple[list[int], list[float], list[i
             weights.append(max((weight for a, b, weight in spans if start < b and end > a), default=base))
     fits = [-1] * len(weights)
     if len(call.scenes) == 1 and call.task not in ("answer", "describe"):
-        own = {thing.described() for thing in call.scenes[0].things}
-        ends = {match.end(): int(match[0] not in own) for match in _ENTRY.finditer(prompt)}
-        ends |= {match.end(): int(int(match[1]) != len(own)) for match in _TOTAL.finditer(prompt)}
+        ends = _mismatches(prompt, call.scenes[0])
         fits = [ends.get(end, -1) if end <= len(prompt) else -1 for _, end in encoding.offsets]
     return encoding.ids, weights, fits
+
+
+def _mismatches(prompt: str, own: Scene) -> dict[int, int]:
+    """Where in a prompt a word of somebody's list ends -> 1 if the word does not fit the own picture, 0 if it does."""
+    ends = {}
+    things = {thing.cell: thing for thing in own.things}
+    for match in _ENTRY.finditer(prompt):
+        thing = things.get((int(match[1]), int(match[2])))
+        ends[match.end(2)] = int(thing is None)
+        for aspect in ("size", "colour", "shape", "word"):
+            said = match[aspect]
+            if said is not None and thing is not None:
+                ends[match.end(aspect)] = int(said.strip() != getattr(thing, aspect))
+    ends |= {match.end(): int(int(match[1]) != len(things)) for match in _TOTAL.finditer(prompt)}
+    return ends
 
 
 def pack(calls: Sequence[Call], tokenizer: Any) -> Row:

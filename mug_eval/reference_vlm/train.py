@@ -64,8 +64,8 @@ class Stage:
 STAGES = (
     Stage("tower", 600, 16, 2e-3, 0.3),
     Stage("see", 4000, 8, 1.5e-3, 0.0, 0.0),
-    Stage("play", 4000, 16, 1.2e-3, 0.0, 0.4),
-    Stage("settle", 1500, 16, 1.2e-3, 1.0, 0.5),
+    Stage("play", 5000, 16, 1.2e-3, 0.0, 0.5),
+    Stage("settle", 2000, 16, 1.2e-3, 1.0, 0.5),
 )
 _POOL = 8
 """Batches drawn at once and sorted by length, so that little is padding."""
@@ -142,7 +142,7 @@ def language_step(
         fit_loss, fit_right = fits.loss(seen["last but one"], batch.fits)
         in_pictures = seen["second"][batch.ids == IMAGE_PAD].view(*tokens.shape)
         order_loss, order_right = order.loss(in_pictures, batch.scenes)
-        loss = (each * weights).sum() / weights.sum() + cells.loss(tokens, labels) + 0.3 * fit_loss + 0.5 * order_loss
+        loss = (each * weights).sum() / weights.sum() + cells.loss(tokens, labels) + 0.6 * fit_loss + 0.5 * order_loss
         heavy = weights >= 3
         report = {
             "token": each.mean().item(),
