@@ -22,6 +22,7 @@ _TOTAL = re.compile(r"Total (\d)")
 _WEIGHTS: tuple[tuple[re.Pattern[str], float], ...] = (
     (re.compile(r"(?:Answer|needed): (.+)$", re.MULTILINE), 4.0),
     (re.compile(r"(fits|differs)\."), 4.0),
+    (re.compile(r"(Agent \d)"), 5.0),
     (re.compile(r'": (\d)'), 2.0),
     (re.compile(r"^(?:There is|The |Count of).*?( .+)$", re.MULTILINE), 2.0),
     (re.compile(r"(is wrong|holds|is right|stand|give)"), 3.0),
