@@ -343,3 +343,11 @@ def test_every_question_of_the_photo_sets_opens(tmp_path: Path, name: str, file:
     for index in benchmark.indices:
         question = benchmark.question(index)
         assert question.images and words(question).strip()
+
+
+def test_importing_vlmevalkit_leaves_gradients_on() -> None:
+    code = (
+        "from mug_eval.benchmarks import vlmeval; vlmeval.load('vlmeval.config'); "
+        "import torch; assert torch.is_grad_enabled(), 'models cannot be trained beside VLMEvalKit'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=900)

@@ -7,6 +7,7 @@ import io
 import logging
 import os
 import ssl
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -72,13 +73,16 @@ def quiet(show_stderr: bool = False) -> Iterator[None]:
 def load(module: str) -> Any:
     """A module of VLMEvalKit, e.g. ``vlmeval.dataset``.
 
-    The first import takes seconds. It also switches TLS verification off for the whole process; that is switched on again.
+    The first import takes seconds. It also switches TLS verification off for the whole process and PyTorch's gradients off for the thread;
+    both are switched on again, so that models can be trained beside it.
 
     Raises:
         UserError: VLMEvalKit is not installed, or does not import here.
     """
     with _process_wide:
         verified = ssl._create_default_https_context
+        torch = sys.modules.get("torch")
+        gradients = True if torch is None else torch.is_grad_enabled()
         try:
             with quiet():
                 return importlib.import_module(module)
@@ -88,6 +92,8 @@ def load(module: str) -> Any:
             unverified: Callable[..., ssl.SSLContext] = ssl._create_unverified_context
             # Somebody may have imported VLMEvalKit before us: then the saved default is the unverified one already.
             ssl._create_default_https_context = ssl.create_default_context if verified is unverified else verified
+            if (torch := sys.modules.get("torch")) is not None:
+                torch.set_grad_enabled(gradients)
 
 
 def construct(loader: str, name: str, inspect: Callable[[Path, Any], None], data_folder: Path | None) -> Any:

@@ -26,6 +26,7 @@ Evaluate multi-agent protocols on vision-language benchmarks.
 commands:
   run    play models on benchmarks and score them (the same as python run_eval.py)
   show   print one whole game as text
+  scenes write benchmarks of drawn scenes with counterfactual pictures
   list   methods, backbones, benchmarks and presets, and what each needs
 
 mug-eval COMMAND --help says more; mug-eval --version prints the version.
@@ -80,13 +81,17 @@ def _command(arguments: list[str]) -> int:
         from mug_eval.cli import show
 
         return show.command(rest)
+    if command == "scenes":
+        from mug_eval.cli import scenes
+
+        return scenes.command(rest)
     if command in ("list", "--list"):
         from mug_eval.cli import listing
 
         return listing.command(rest)
     if command.startswith("-"):
-        raise UserError(f"name a command before {command}, e.g. mug-eval run {command} ... (run, show or list)")
-    raise UserError(unknown("command", command, ("run", "show", "list")))
+        raise UserError(f"name a command before {command}, e.g. mug-eval run {command} ... (run, show, scenes or list)")
+    raise UserError(unknown("command", command, ("run", "show", "scenes", "list")))
 
 
 def guarded(action: Callable[[], int]) -> int:

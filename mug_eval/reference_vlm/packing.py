@@ -1,0 +1,187 @@
+"""Calls about one picture as one training row: what they share once, then each call's own part, blind to the others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from mug_eval.chat import ImageRef
+from mug_eval.reference_vlm.model import IMAGE_PAD
+from mug_eval.reference_vlm.oracle import Call
+from mug_eval.reference_vlm.scenes import GRID, Scene
+
+CELLS = GRID * GRID
+_ENTRY = re.compile(
+    r"r([1-6])c([1-6])(?: (?P<size>small|large) (?P<colour>[a-z]+))? (?P<shape>[a-z]+)(?:(?<=sign)(?P<word> [a-z0-9]+))?"
+)
+_TOTAL = re.compile(r"Total (\d)")
+_WEIGHTS: tuple[tuple[re.Pattern[str], float], ...] = (
+    (re.compile(r"(?:Answer|needed): (.+)$", re.MULTILINE), 4.0),
+    (re.compile(r"(fits|differs)\."), 4.0),
+    (re.compile(r"(Agent \d)"), 5.0),
+    (re.compile(r'": (\d)'), 2.0),
+    (re.compile(r"^(?:There is|The |Count of).*?( .+)$", re.MULTILINE), 2.0),
+    (re.compile(r"(is wrong|holds|is right|stand|give)"), 3.0),
+)
+"""Parts of a reply that count more, or the one token that decides would drown among those that describe."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One training row of L tokens.
+
+    Attributes:
+        ids: L token ids.
+        positions: (3, L), time, row and column of M-RoPE.
+        part: L numbers, 0 for what all calls share, then the call's number from 1: a token sees its own part and part 0.
+        weights: L weights of the loss for predicting the token; 0 where it is not to be learnt.
+        fits: L labels, 1 where a word of somebody's list is not true of the picture, 0 where one is, else -1.
+        scenes: what the row's pictures show.
+    """
+
+    ids: list[int]
+    positions: torch.Tensor
+    part: list[int]
+    weights: list[float]
+    fits: list[int]
+    scenes: tuple[Scene, ...]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def chat_text(call: Call) -> str:
+    """The prompt as the chat template renders it, with one mark for every visual token."""
+    pieces = []
+    for message in call.messages:
+        parts = (
+            "<|vision_start|>" + "<|image_pad|>" * CELLS + "<|vision_end|>" if isinstance(part, ImageRef) else part
+            for part in message.parts
+        )
+        pieces.append(f"<|im_start|>{message.role}\n{''.join(parts)}<|im_end|>\n")
+    return "".join(pieces) + "<|im_start|>assistant\n"
+
+
+def grid_positions(ids: Sequence[int]) -> torch.Tensor:
+    """M-RoPE's positions, (3, L): text counts on in all three, a picture's cells spread over rows and columns."""
+    positions = torch.zeros(3, len(ids), dtype=torch.long)
+    cells = torch.arange(CELLS)
+    grid = torch.stack([torch.zeros(CELLS, dtype=torch.long), cells // GRID, cells % GRID])
+    at, i = 0, 0
+    while i < len(ids):
+        if ids[i] == IMAGE_PAD:
+            positions[:, i : i + CELLS] = grid + at
+            at, i = at + GRID, i + CELLS
+        else:
+            positions[:, i] = at
+            at, i = at + 1, i + 1
+    return positions
+
+
+def _encoded(call: Call, tokenizer: Any) -> tuple[list[int], list[float], list[int]]:
+    """One call's ids, loss weights and labels of the entries in its prompt."""
+    prompt = chat_text(call)
+    text = f"{prompt}{call.reply}<|im_end|>"
+    encoding = tokenizer._tokenizer.encode(text, add_special_tokens=False)
+    base = 4.0 if call.task == "answer" else 1.0
+    spans = [
+        (len(prompt) + match.start(1), len(prompt) + match.end(1), weight)
+        for pattern, weight in _WEIGHTS
+        for match in pattern.finditer(call.reply)
+    ]
+    weights = []
+    for start, end in encoding.offsets:
+        if start < len(prompt):
+            weights.append(0.0)
+        else:
+            weights.append(max((weight for a, b, weight in spans if start < b and end > a), default=base))
+    fits = [-1] * len(weights)
+    if len(call.scenes) == 1 and call.task not in ("answer", "describe"):
+        ends = _mismatches(prompt, call.scenes[0])
+        fits = [ends.get(end, -1) if end <= len(prompt) else -1 for _, end in encoding.offsets]
+    return encoding.ids, weights, fits
+
+
+def _mismatches(prompt: str, own: Scene) -> dict[int, int]:
+    """Where in a prompt a word of somebody's list ends -> 1 if the word does not fit the own picture, 0 if it does."""
+    ends = {}
+    things = {thing.cell: thing for thing in own.things}
+    for match in _ENTRY.finditer(prompt):
+        thing = things.get((int(match[1]), int(match[2])))
+        ends[match.end(2)] = int(thing is None)
+        for aspect in ("size", "colour", "shape", "word"):
+            said = match[aspect]
+            if said is not None and thing is not None:
+                ends[match.end(aspect)] = int(said.strip() != getattr(thing, aspect))
+    ends |= {match.end(): int(int(match[1]) != len(things)) for match in _TOTAL.finditer(prompt)}
+    return ends
+
+
+def pack(calls: Sequence[Call], tokenizer: Any) -> Row:
+    """Pack calls that saw the same pictures."""
+    encoded = [_encoded(call, tokenizer) for call in calls]
+    first = encoded[0][0]
+    shared = 0
+    limit = min(next(i for i, weight in enumerate(weights) if weight) for _, weights, _ in encoded)
+    # The last shared token must be the prompt's, and each call must keep at least one token of its own before its reply.
+    while shared < limit - 1 and all(ids[shared] == first[shared] for ids, _, _ in encoded):
+        shared += 1
+    ids, weights, fits = list(first[:shared]), [0.0] * shared, [-1] * shared
+    part, positions = [0] * shared, [grid_positions(first)[:, :shared]]
+    for number, (own_ids, own_weights, own_fits) in enumerate(encoded, 1):
+        ids += own_ids[shared:]
+        weights += own_weights[shared:]
+        fits += own_fits[shared:]
+        part += [number] * (len(own_ids) - shared)
+        positions.append(grid_positions(own_ids)[:, shared:])
+    return Row(ids, torch.cat(positions, 1), part, weights, fits, calls[0].scenes)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """B rows, padded on the right to L.
+
+    Attributes:
+        ids: (B, L).
+        positions: (3, B, L).
+        mask: (B, 1, L, L), True where the row's token may look.
+        targets: (B, L), the token that follows within the same call; 0 where there is none.
+        weights: (B, L), of predicting the target.
+        fits: (B, L), labels as in Row.
+        scenes: every picture, in the order of the rows.
+    """
+
+    ids: torch.Tensor
+    positions: torch.Tensor
+    mask: torch.Tensor
+    targets: torch.Tensor
+    weights: torch.Tensor
+    fits: torch.Tensor
+    scenes: list[Scene]
+
+
+def collate(rows: Sequence[Row]) -> Batch:
+    """Pad rows to one length."""
+    count, longest = len(rows), max(len(row) for row in rows)
+    ids = torch.zeros(count, longest, dtype=torch.long)
+    positions = torch.zeros(3, count, longest, dtype=torch.long)
+    part = torch.full((count, longest), -1)
+    weights, fits = torch.zeros(count, longest), torch.full((count, longest), -1)
+    for i, row in enumerate(rows):
+        size = len(row)
+        ids[i, :size], positions[:, i, :size] = torch.tensor(row.ids), row.positions
+        part[i, :size], weights[i, :size], fits[i, :size] = (
+            torch.tensor(row.part),
+            torch.tensor(row.weights),
+            torch.tensor(row.fits),
+        )
+    order = torch.arange(longest)
+    same = part[:, :, None] == part[:, None, :]
+    mask = (order[None, :, None] >= order[None, None, :]) & (same | (part[:, None, :] == 0))
+    targets, ahead = torch.zeros_like(ids), torch.zeros_like(weights)
+    targets[:, :-1], ahead[:, :-1] = ids[:, 1:], weights[:, 1:]
+    return Batch(ids, positions, mask[:, None], targets, ahead, fits, [scene for row in rows for scene in row.scenes])
