@@ -42,7 +42,7 @@ bench: $(READY)
 	$(RUN) bench/harness.py
 
 demo:
-	@echo "make demo comes with the reference model, which is not here yet; README.md shows runs with a server" >&2
+	@echo "make demo comes with the reference model, which is still in training; README.md shows runs with a server" >&2
 	@exit 2
 
 clean:
