@@ -234,7 +234,8 @@ def train(out: Path, seed: int, stages: Sequence[Stage], every: int = 100, say: 
             first = 10_000_000 * (1 + [s.name for s in STAGES].index(stage.name))
             step_of = language_step(model, (cells, fits, order), tokenizer, seed, stage, first, rank, world)
         keep = partial(_keep, path, modules, optimiser)
-        _run(stage, standing, step_of, learning, optimiser, keep, every, say)
+        with torch.enable_grad():  # whoever imported VLMEvalKit in this process has switched gradients off
+            _run(stage, standing, step_of, learning, optimiser, keep, every, say)
         standing = checkpoint.load(path, modules, optimiser)
     return path
 
