@@ -8,7 +8,7 @@ from typing import Literal
 
 from mug_eval.answers import parse_answer, plurality, same, spoken
 from mug_eval.methods.chain_of_thought import chain_prompt
-from mug_eval.methods.conversation import answer_line, ask_answer, ask_until_read, statements, together, turn
+from mug_eval.methods.conversation import answer_line, ask_answer, ask_until_read, record_heard, statements, together, turn
 from mug_eval.methods.method import CallRange, Method, Table, Verdict
 from mug_eval.methods.self_consistency import sample_chains
 from mug_eval.question import Answer, Question, Unparsed
@@ -144,7 +144,7 @@ async def _stances(question: Question, table: Table, config: CfmadConfig) -> tup
     if not candidates:
         chains = await sample_chains(question, table, config.candidates, config.temperature)
         for i, heard in enumerate(chains):
-            table.record("answer", seat=f"chain {i + 1}", text=heard.text, answer=heard.value, asked_again=heard.asked_again)
+            record_heard(table, "answer", f"chain {i + 1}", heard)
         top, votes = plurality([heard.answer for heard in chains], answer_format, table.random("candidates"))
         if isinstance(top, Unparsed):
             return Unparsed("no candidate answer could be read from the sampled chains")
@@ -155,7 +155,7 @@ async def _stances(question: Question, table: Table, config: CfmadConfig) -> tup
     if config.stances == "all" or len(candidates) <= 2:
         return candidates
     first = await ask_answer(table, "solver", chain_prompt(question), answer_format)
-    table.record("answer", seat="solver", text=first.text, answer=first.value, asked_again=first.asked_again)
+    record_heard(table, "answer", "solver", first)
     if isinstance(first.answer, Unparsed):
         return Unparsed("no first answer to take a stance from")
     others = [candidate for candidate in candidates if candidate != first.answer.value]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mug_eval.chat import Message
-from mug_eval.methods.conversation import answer_line, ask_answer, turn
+from mug_eval.methods.conversation import answer_line, ask_answer, record_heard, turn
 from mug_eval.methods.method import CallRange, Method, Table, Verdict
 from mug_eval.question import Question
 
@@ -25,7 +25,7 @@ def chain_prompt(question: Question) -> tuple[Message, ...]:
 async def play(question: Question, table: Table, config: ChainOfThoughtConfig) -> Verdict:
     """Reason and answer in one reply."""
     heard = await ask_answer(table, "solver", chain_prompt(question), question.answer_format)
-    table.record("answer", seat="solver", text=heard.text, answer=heard.value, asked_again=heard.asked_again)
+    record_heard(table, "answer", "solver", heard)
     return Verdict(heard.answer, heard.raw)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mug_eval.answers import parse_answer, spoken
 from mug_eval.chat import Json, Message, Part, Sampling
@@ -123,6 +123,19 @@ async def together(calls: Sequence[Awaitable[Result]]) -> list[Result]:
         if isinstance(result, BaseException):
             raise result
     return [result for result in results if not isinstance(result, BaseException)]
+
+
+def record_heard(table: Table, kind: str, seat: str, heard: Heard, **before: Any) -> None:
+    """Put what was heard into the trace, the same fields wherever an answer was asked for.
+
+    Args:
+        table: where it was said.
+        kind: of the event (``answer``, ``statement``).
+        seat: who said it.
+        heard: what.
+        before: fields that say where in the game it was said (``round``, ``phase``).
+    """
+    table.record(kind, **before, seat=seat, text=heard.text, answer=heard.value, asked_again=heard.asked_again)
 
 
 def quoted(text: str) -> str:

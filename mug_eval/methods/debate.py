@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mug_eval.methods.conversation import Heard, answer_line, ask_answer, statements, together, turn
+from mug_eval.methods.conversation import Heard, answer_line, ask_answer, record_heard, statements, together, turn
 from mug_eval.methods.method import Table
 from mug_eval.question import Question
 
@@ -67,13 +67,5 @@ async def debate_round(question: Question, table: Table, agents: int, number: in
         ]
     )
     for seat, reply in zip(names, heard, strict=True):
-        table.record(
-            "statement",
-            round=number,
-            phase="reason",
-            seat=seat,
-            text=reply.text,
-            answer=reply.value,
-            asked_again=reply.asked_again,
-        )
+        record_heard(table, "statement", seat, reply, round=number, phase="reason")
     return list(heard)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mug_eval.methods.conversation import ask_answer, turn
+from mug_eval.methods.conversation import ask_answer, record_heard, turn
 from mug_eval.methods.method import CallRange, Method, Table, Verdict
 from mug_eval.question import Question
 
@@ -17,7 +17,7 @@ class DirectConfig:
 async def play(question: Question, table: Table, config: DirectConfig) -> Verdict:
     """Ask the question as the benchmark's loader words it."""
     heard = await ask_answer(table, "solver", turn(question.prompt), question.answer_format)
-    table.record("answer", seat="solver", text=heard.text, answer=heard.value, asked_again=heard.asked_again)
+    record_heard(table, "answer", "solver", heard)
     return Verdict(heard.answer, heard.raw)
 
 

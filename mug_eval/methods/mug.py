@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 from mug_eval.answers import parse_answer, same, spoken
 from mug_eval.chat import Part
 from mug_eval.methods import mug_prompts as words
-from mug_eval.methods.conversation import Heard, answer_line, ask_answer, ask_until_read, statements, together, turn
+from mug_eval.methods.conversation import Heard, answer_line, ask_answer, ask_until_read, record_heard, statements, together, turn
 from mug_eval.methods.debate import seats
 from mug_eval.methods.method import CallRange, Method, Table, Verdict
 from mug_eval.methods.mug_ratings import (
@@ -148,7 +148,7 @@ async def _gate(question: Question, table: Table, config: MugConfig) -> Answer |
     """The answer on which all sampled chains agree, or None if the question is worth a game (iMAD-like)."""
     chains = await sample_chains(question, table, config.gate, config.gate_temperature)
     for i, heard in enumerate(chains):
-        table.record("answer", seat=f"chain {i + 1}", text=heard.text, answer=heard.value, asked_again=heard.asked_again)
+        record_heard(table, "answer", f"chain {i + 1}", heard)
     answers = [heard.answer for heard in chains]
     return _agreed(answers, question)
 
@@ -316,15 +316,7 @@ async def _summarise(game: Game, facts: dict[str, Any]) -> tuple[Answer | Unpars
         )
         conclusions = "Conclusions.\n\n" + statements([(seat, reply.text) for seat, reply in zip(names, heard, strict=True)])
         for seat, reply in zip(names, heard, strict=True):
-            table.record(
-                "statement",
-                round=number,
-                phase="summary",
-                seat=seat,
-                text=reply.text,
-                answer=reply.value,
-                asked_again=reply.asked_again,
-            )
+            record_heard(table, "statement", seat, reply, round=number, phase="summary")
         facts["summary_rounds"] = number
         agreed = _agreed([reply.answer for reply in heard], question) is not None
         if len(names) > 1:  # one alone always agrees with itself
@@ -332,7 +324,7 @@ async def _summarise(game: Game, facts: dict[str, Any]) -> tuple[Answer | Unpars
         if agreed:
             break
     final = await ask_answer(table, "writer", turn(question.prompt, conclusions, f"{words.FINAL} {line}"), question.answer_format)
-    table.record("answer", seat="writer", text=final.text, answer=final.value, asked_again=final.asked_again)
+    record_heard(table, "answer", "writer", final)
     return final.answer, final.raw
 
 

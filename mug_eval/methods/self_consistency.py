@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from mug_eval.answers import plurality
 from mug_eval.chat import Sampling
 from mug_eval.methods.chain_of_thought import chain_prompt
-from mug_eval.methods.conversation import Heard, ask_answer, together
+from mug_eval.methods.conversation import Heard, ask_answer, record_heard, together
 from mug_eval.methods.method import CallRange, Method, Table, Verdict
 from mug_eval.question import Question
 
@@ -51,7 +51,7 @@ async def play(question: Question, table: Table, config: SelfConsistencyConfig) 
     """Sample the chains and vote; a chain without an answer abstains, ties are drawn among the tied."""
     chains = await sample_chains(question, table, config.k, config.temperature)
     for i, heard in enumerate(chains):
-        table.record("answer", seat=f"chain {i + 1}", text=heard.text, answer=heard.value, asked_again=heard.asked_again)
+        record_heard(table, "answer", f"chain {i + 1}", heard)
     answer, votes = plurality([heard.answer for heard in chains], question.answer_format, table.random("plurality"))
     table.record("count", votes=votes)
     return Verdict(answer, ended="voted", facts={"agreement": max(votes.values(), default=0) / config.k})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mug_eval.answers import spoken
 from mug_eval.methods.chain_of_thought import chain_prompt
-from mug_eval.methods.conversation import answer_line, ask_answer, ask_until_read, statements, turn
+from mug_eval.methods.conversation import answer_line, ask_answer, ask_until_read, record_heard, statements, turn
 from mug_eval.methods.method import CallRange, Method, Table, Verdict
 from mug_eval.question import Question, Unparsed
 
@@ -48,7 +48,7 @@ async def play(question: Question, table: Table, config: SelfRefineConfig) -> Ve
     """
     answer_format = question.answer_format
     draft = await ask_answer(table, "solver", chain_prompt(question), answer_format)
-    table.record("answer", seat="solver", text=draft.text, answer=draft.value, asked_again=draft.asked_again)
+    record_heard(table, "answer", "solver", draft)
     ended, refinements = "turns_used", 0
     for turn_number in range(1, config.turns + 1):
         shown = statements([("Draft answer", draft.text)])
@@ -64,7 +64,7 @@ async def play(question: Question, table: Table, config: SelfRefineConfig) -> Ve
         shown += "\n\n" + statements([("Feedback", feedback)])
         draft = await ask_answer(table, "solver", turn(question.prompt, shown, REFINE, answer_line(answer_format)), answer_format)
         refinements += 1
-        table.record("answer", seat="solver", text=draft.text, answer=draft.value, asked_again=draft.asked_again)
+        record_heard(table, "answer", "solver", draft)
     return Verdict(draft.answer, draft.raw, ended, {"refinements": refinements})
 
 
