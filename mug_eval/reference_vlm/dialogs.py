@@ -11,6 +11,7 @@ from mug_eval.chat import ImageRef, Part
 from mug_eval.methods import cfmad, chain_of_thought, debate, direct, mad_judge, mad_vote, mug, self_refine
 from mug_eval.question import Altered, AnswerFormat, Question
 from mug_eval.reference_vlm.oracle import Call, OracleTable, misread
+from mug_eval.reference_vlm.planning import planning_calls
 from mug_eval.reference_vlm.questions import (
     KINDS,
     Asked,
@@ -24,12 +25,16 @@ from mug_eval.reference_vlm.questions import (
 from mug_eval.reference_vlm.scenes import SHAPES, Scene, draw_scene
 
 LETTERS = "ABCD"
+_loop: asyncio.AbstractEventLoop | None = None  # kept: making a loop for each of a training's games takes as long as playing them
 NO_MORE = ("the first image", "the second image", "both have the same number")
 
 
 def run_now(game: Coroutine[Any, Any, Any]) -> None:
     """Play a game whose table never waits for anything."""
-    asyncio.run(game)
+    global _loop
+    if _loop is None or _loop.is_closed():
+        _loop = asyncio.new_event_loop()
+    _loop.run_until_complete(game)
 
 
 def picture(key: str) -> ImageRef:
@@ -95,6 +100,17 @@ def described_questions(scene: Scene, rng: random.Random, count: int) -> list[Ca
             config = mug.MugConfig(no_undercover=True, observation_rounds=1, summary_rounds=1)
             run_now(mug.METHOD.play(question, table, config))
         calls.append(rng.choice([call for call in table.calls if call.task == "describe"]))
+    return calls
+
+
+def planned_questions(scene: Scene, rng: random.Random, count: int) -> list[Call]:
+    """Calls of a planner that is to edit the picture of a question: its type, what the picture holds, the edit."""
+    calls: list[Call] = []
+    for _ in range(count):
+        query = draw_query(rng.choice(KINDS), scene, rng)
+        if query is not None:
+            asked = put(query, scene, rng)
+            calls += planning_calls(question_of(asked, False), asked, scene, rng)
     return calls
 
 

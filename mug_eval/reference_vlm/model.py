@@ -1,4 +1,4 @@
-"""The network: the real ``Qwen2_5_VLForConditionalGeneration`` at about two million parameters, and its picture processor."""
+"""The network: the real ``Qwen2_5_VLForConditionalGeneration`` at some two million parameters, and its picture processor."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def new_model(vocabulary: int, seed: int) -> Qwen2_5_VLForConditionalGeneration:
             "vocab_size": vocabulary,
             "hidden_size": 160,
             "intermediate_size": 448,
-            "num_hidden_layers": 4,
+            "num_hidden_layers": 5,
             "num_attention_heads": 5,
             "num_key_value_heads": 5,
             "max_position_embeddings": 4096,

@@ -177,7 +177,7 @@ def ideal_reply(task: str, seat: str, text: str, asked: Asked, scenes: tuple[Sce
     if task == "vote":
         return ballot(seat, said, own)
     if task == "again":
-        others = [f"{speaker} {'fits' if words == own else 'differs'}." for speaker, words in said.items() if speaker != seat]
+        others = [compared(speaker, words, own) for speaker, words in said.items() if speaker != seat]
         return " ".join(others) + "\n" + concluded if others else concluded
     if task == "feedback":
         drafts = re.findall(r"^> Answer: (.+)$", text, re.MULTILINE)
@@ -212,6 +212,14 @@ def reason_over(asked: Asked, scenes: tuple[Scene, ...]) -> str:
     return " ".join(reason(asked.query, scene) for scene in scenes)
 
 
+def compared(speaker: str, words: str, own: str) -> str:
+    """Whether somebody's list fits the own picture, and the first place where it does not."""
+    apart = set(_entries(words)) ^ set(_entries(own))
+    if not apart:
+        return f"{speaker} fits."
+    return f"{speaker} differs at {min(entry.split(' ', 1)[0] for entry in apart)}."
+
+
 def ballot(seat: str, said: Mapping[str, str], own: str) -> str:
     """Ratings by the facts: whose list does not fit the own picture, and whose stands apart from most."""
     every = list(said.values())
@@ -229,4 +237,5 @@ def ballot(seat: str, said: Mapping[str, str], own: str) -> str:
 
 
 def _entries(words: str) -> list[str]:
-    return words.removeprefix("I see ").partition(". Total")[0].split(", ")
+    listed = words.removeprefix("I see ").partition(". Total")[0]
+    return [] if listed == "nothing" else listed.split(", ")

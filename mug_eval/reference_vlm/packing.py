@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from mug_eval.chat import ImageRef
@@ -15,13 +16,14 @@ from mug_eval.reference_vlm.oracle import Call
 from mug_eval.reference_vlm.scenes import GRID, Scene
 
 CELLS = GRID * GRID
+_CELL_PLACES = np.stack([np.zeros(CELLS, np.int64), *np.divmod(np.arange(CELLS), GRID)])
 _ENTRY = re.compile(
     r"r([1-6])c([1-6])(?: (?P<size>small|large) (?P<colour>[a-z]+))? (?P<shape>[a-z]+)(?:(?<=sign)(?P<word> [a-z0-9]+))?"
 )
 _TOTAL = re.compile(r"Total (\d)")
 _WEIGHTS: tuple[tuple[re.Pattern[str], float], ...] = (
     (re.compile(r"(?:Answer|needed): (.+)$", re.MULTILINE), 4.0),
-    (re.compile(r"(fits|differs)\."), 4.0),
+    (re.compile(r"(fits\.|differs at r\dc\d)"), 4.0),
     (re.compile(r"(Agent \d)"), 5.0),
     (re.compile(r'": (\d)'), 2.0),
     (re.compile(r"^(?:There is|The |Count of).*?( .+)$", re.MULTILINE), 2.0),
@@ -68,18 +70,16 @@ def chat_text(call: Call) -> str:
 
 def grid_positions(ids: Sequence[int]) -> torch.Tensor:
     """M-RoPE's positions, (3, L): text counts on in all three, a picture's cells spread over rows and columns."""
-    positions = torch.zeros(3, len(ids), dtype=torch.long)
-    cells = torch.arange(CELLS)
-    grid = torch.stack([torch.zeros(CELLS, dtype=torch.long), cells // GRID, cells % GRID])
-    at, i = 0, 0
-    while i < len(ids):
-        if ids[i] == IMAGE_PAD:
-            positions[:, i : i + CELLS] = grid + at
-            at, i = at + GRID, i + CELLS
-        else:
-            positions[:, i] = at
-            at, i = at + 1, i + 1
-    return positions
+    steps = np.ones(len(ids), dtype=np.int64)
+    first = [i for i in np.flatnonzero(np.asarray(ids) == IMAGE_PAD)[::CELLS]]
+    for i in first:
+        steps[i : i + CELLS] = 0
+        steps[i + CELLS - 1] = GRID  # after a picture text goes on behind its last row and column
+    at = np.cumsum(steps) - steps
+    positions = np.broadcast_to(at, (3, len(ids))).copy()
+    for i in first:
+        positions[:, i : i + CELLS] = at[i] + _CELL_PLACES
+    return torch.from_numpy(positions)
 
 
 def _encoded(call: Call, tokenizer: Any) -> tuple[list[int], list[float], list[int]]:

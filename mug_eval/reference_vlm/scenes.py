@@ -90,7 +90,7 @@ class Edit:
 
     Attributes:
         scene: after the edit.
-        kind: ``add``, ``remove``, ``recolour``, ``resize``, ``reshape``, ``move`` or ``reword``.
+        kind: ``add``, ``remove``, ``recolour``, ``resize``, ``reshape``, ``move``, ``swap`` or ``reword``.
         target: what was changed, in words.
         instruction: the edit as one would ask an image editor for it.
     """
@@ -161,6 +161,14 @@ def change(scene: Scene, thing: Thing, **values: str | int) -> Edit:
     else:
         wanted = f"Turn the {thing.described()} into a {new.described().split(' ', 1)[1]}."
     return Edit(after, kind, thing.name, wanted)
+
+
+def swap(scene: Scene, first: Thing, second: Thing) -> Edit:
+    """Let two things change places."""
+    moved = (replace(first, row=second.row, column=second.column), replace(second, row=first.row, column=first.column))
+    after = Scene(in_order([*(t for t in scene.things if t not in (first, second)), *moved]), scene.look)
+    wanted = f"Swap the {first.name} at {first.place} and the {second.name} at {second.place}."
+    return Edit(after, "swap", first.name, wanted)
 
 
 def any_edit(scene: Scene, rng: random.Random) -> Edit:

@@ -14,6 +14,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
+from mug_eval.counterfactual import planning_prompts
 from mug_eval.methods import cfmad, chain_of_thought, conversation, debate, mad_judge, mug_prompts, self_refine
 from mug_eval.methods.mug_ratings import ballot_example
 from mug_eval.question import AnswerFormat
@@ -30,7 +31,7 @@ CHAT_TEMPLATE = (
 )
 """Qwen's format, without its default system prompt."""
 
-_PIECES = r",? r[1-6](?=c[1-6])|c[1-6](?![a-z0-9])| ?[A-Za-z]+| ?[0-9]| ?[^\sA-Za-z0-9]+|\s+"
+_PIECES = r",? r[1-6](?=c[1-6])|c[1-6](?![a-z0-9])| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\s+"
 """``, r4`` and ``c2`` are pieces of their own, so that an entry of a list is five tokens and places are told by two of 6 each."""
 
 _TEMPLATES = (
@@ -61,6 +62,27 @@ _TEMPLATES = (
     mug_prompts.FINAL,
 )
 
+_JSON_GLUE = (
+    '{"type": "',
+    '", "image": 1}',
+    '{"objects": [{"name": "',
+    '", "attributes": ["',
+    '", "',
+    '"], "box": [',
+    ']}, {"name": "',
+    ']}], "relations": []}',
+    '{"objects": [], "relations": []}',
+    '{"target": ',
+    ', "edit": "',
+    '", "to": "',
+    '", "box": ',
+    ', "instruction": "',
+    '", "answer": "',
+    '", "answer": null}',
+    ") at [",
+)
+"""What stands between the values of a planner's replies."""
+
 
 def fixed_sentences() -> list[str]:
     """The runs of words that the methods say unchanged in every game, and the glue of transcripts, ballots and options."""
@@ -70,6 +92,7 @@ def fixed_sentences() -> list[str]:
     found += [conversation.answer_line(answer_format) for answer_format in formats]
     found += [f"No answer could be read from that. {conversation.answer_line(answer_format)}" for answer_format in formats]
     found += [piece for piece in re.split(r"Agent \d|n(?=[,}])", ballot_example(("Agent 1", "Agent 2"))) if piece]
+    found += planning_sentences()
     found += ["Please select the correct answer from the options above. \n", "Question: ", "Options:\n"]
     return [
         *dict.fromkeys(piece for piece in found if len(piece) > 12),
@@ -77,7 +100,15 @@ def fixed_sentences() -> list[str]:
         *(f"\n{letter}. " for letter in "BCD"),
         *("\n\n", ":\n> ", "\n> ", "\nAnswer: ", "\n> Answer: ", "Options:\nA. ", "system\n", "user\n", "assistant\n"),
         *("I see", ". Total", '{"', '"}'),
+        *_JSON_GLUE,
     ]
+
+
+def planning_sentences() -> list[str]:
+    """The runs of words that a planner's prompts say unchanged."""
+    gap = dict.fromkeys(("which", "units", "things", "type"), "\0")
+    prompts = (planning_prompts.QUESTION_TYPE, planning_prompts.SCENE_GRAPH.format(**gap), planning_prompts.PLAN.format(**gap))
+    return [*(piece for prompt in prompts for piece in prompt.split("\0")), planning_prompts.UNITS["pixels"]]
 
 
 def train_tokenizer(texts: Iterable[str], merges: int = 420) -> Any:

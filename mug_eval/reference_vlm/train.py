@@ -25,9 +25,12 @@ import torch.distributed as dist
 from torch.nn import functional
 
 from mug_eval.reference_vlm import checkpoint
+from mug_eval.reference_vlm.attention import NAME as PRODUCTS
+from mug_eval.reference_vlm.attention import additive
 from mug_eval.reference_vlm.checkpoint import Standing
-from mug_eval.reference_vlm.dialogs import described_questions, game_calls, short_questions, two_pictures
+from mug_eval.reference_vlm.dialogs import described_questions, game_calls, planned_questions, short_questions, two_pictures
 from mug_eval.reference_vlm.model import IMAGE_PAD, new_model
+from mug_eval.reference_vlm.oracle import Call
 from mug_eval.reference_vlm.packing import Row, chat_text, collate, pack
 from mug_eval.reference_vlm.scenes import draw_scene, scene_seed
 from mug_eval.reference_vlm.tokenizer import fixed_sentences, train_tokenizer
@@ -63,7 +66,7 @@ class Stage:
 
 STAGES = (
     Stage("tower", 600, 16, 2e-3, 0.3),
-    Stage("see", 4000, 8, 1.5e-3, 0.0, 0.0),
+    Stage("see", 8000, 16, 1.5e-3, 0.0, 0.0),
     Stage("play", 5000, 16, 1.2e-3, 0.0, 0.5),
     Stage("settle", 2000, 16, 1.2e-3, 1.0, 0.5),
 )
@@ -75,9 +78,13 @@ def row_of(seed: int, number: int, games: float, tokenizer: Any) -> Row:
     """Row ``number`` of the stream, of a few short questions with a description, of two pictures, or of a game's calls."""
     rng = generator("row", seed, number)
     scene = draw_scene(scene_seed("train", seed, number))
-    calls = game_calls(scene, rng, 3) if rng.random() < games else two_pictures(rng) if rng.random() < 0.06 else []
+    calls: list[Call] = []
+    if rng.random() < games:
+        calls = game_calls(scene, rng, 3) if rng.random() < 0.85 else planned_questions(scene, rng, 1)
+    elif rng.random() < 0.06:
+        calls = two_pictures(rng)
     while not calls:
-        calls = short_questions(scene, rng, 2) + described_questions(scene, rng, 1)
+        calls = short_questions(scene, rng, 2) + described_questions(scene, rng, 2)
     return pack(calls, tokenizer)
 
 
@@ -107,6 +114,7 @@ def language_step(
 
     cells, fits, order = heads
     text = model.model.language_model
+    text.set_attn_implementation(PRODUCTS)
     seen: dict[str, torch.Tensor] = {}
     for name, layer in (("second", text.layers[1]), ("last but one", text.layers[-2])):
         layer.register_forward_hook(partial(_overhear, seen, name))
@@ -130,12 +138,12 @@ def language_step(
         tokens = encode(model.model.visual, pictures_of(batch.scenes, np.random.default_rng((seed, first, number, rank))))
         labels = cell_labels(batch.scenes)
         embedded = text.embed_tokens(batch.ids)
-        embedded = embedded.masked_scatter((batch.ids == IMAGE_PAD)[..., None], tokens.flatten(0, 1))
+        embedded = embedded.masked_scatter((batch.ids == IMAGE_PAD)[..., None], tokens.flatten(0, 1).to(embedded.dtype))
         out = text(
-            inputs_embeds=embedded, attention_mask={"full_attention": batch.mask}, position_ids=batch.positions, use_cache=False
+            inputs_embeds=embedded, attention_mask={"full_attention": additive(batch.mask)}, position_ids=batch.positions, use_cache=False
         )
         learnt = batch.weights > 0
-        logits = model.lm_head(out.last_hidden_state[learnt])
+        logits = model.lm_head(out.last_hidden_state[learnt]).float()
         each = functional.cross_entropy(logits, batch.targets[learnt], reduction="none")
         weights = batch.weights[learnt]
         right = (logits.argmax(-1) == batch.targets[learnt]).float()
@@ -175,7 +183,8 @@ def sample_texts(seed: int, count: int) -> list[str]:
     for number in range(count):
         rng = generator("tokenizer", seed, number)
         scene = draw_scene(scene_seed("train", seed, number))
-        calls = short_questions(scene, rng, 3) + described_questions(scene, rng, 1) + game_calls(scene, rng, 3) + two_pictures(rng)
+        calls = short_questions(scene, rng, 3) + described_questions(scene, rng, 1) + planned_questions(scene, rng, 1)
+        calls += game_calls(scene, rng, 3) + two_pictures(rng)
         for call in calls:
             text = (chat_text(call) + call.reply).replace("<|image_pad|>", "")
             for sentence in sentences:
@@ -268,7 +277,8 @@ def _run(
     for step in range(standing.step, stage.steps):
         for group in optimiser.param_groups:
             group["lr"] = rate_at(stage, step) * group["share"]
-        loss, scenes, report = step_of(step)
+        with torch.autocast("cpu", torch.bfloat16):
+            loss, scenes, report = step_of(step)
         optimiser.zero_grad()
         loss.backward()
         _average(learning)

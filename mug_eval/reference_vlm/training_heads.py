@@ -32,7 +32,7 @@ class FitsHead(torch.nn.Module):  # type: ignore[misc]
         if not known.any():
             return torch.zeros(()), math.nan
         truth = labels[known].float()
-        scores = self.score(hidden[known]).squeeze(-1)
+        scores = self.score(hidden[known]).float().squeeze(-1)
         weight = torch.where(truth > 0, 0.5 / truth.sum().clamp(min=1), 0.5 / (1 - truth).sum().clamp(min=1))
         loss = functional.binary_cross_entropy_with_logits(scores, truth, weight, reduction="sum")
         right = (((scores > 0) == (truth > 0)).float() * weight).sum() / weight.sum()
@@ -69,5 +69,5 @@ class OrderHead(torch.nn.Module):  # type: ignore[misc]
             return torch.zeros(()), math.nan
         pictures, cells = torch.tensor(where).unbind(1)
         truth = torch.tensor(labels).flatten()
-        scores = self.name(hidden[pictures, cells]).view(-1, GRID + 1)
+        scores = self.name(hidden[pictures, cells]).float().view(-1, GRID + 1)
         return functional.cross_entropy(scores, truth), (scores.argmax(-1) == truth).float().mean().item()

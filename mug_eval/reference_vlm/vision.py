@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from mug_eval.reference_vlm.attention import attend
 from mug_eval.reference_vlm.drawing import CELL, SIDE
 from mug_eval.reference_vlm.model import MEAN, MERGE, PATCH, STD
 from mug_eval.reference_vlm.scenes import COLOURS, GRID, SHAPES, SIGN, SIZES, WORDS, Scene
@@ -61,7 +62,10 @@ def encode(visual: Any, x: torch.Tensor) -> torch.Tensor:
         attention = block.attn
         qkv = attention.qkv(block.norm1(x)).view(batch, count, 3, attention.num_heads, -1).permute(2, 0, 3, 1, 4)
         q, k = (part * cos + _rotated(part) * sin for part in (qkv[0], qkv[1]))
-        mixed = functional.scaled_dot_product_attention(q, k, qkv[2], scale=attention.scaling)
+        if torch.is_autocast_enabled("cpu"):
+            mixed = attend(q, k, qkv[2], None, attention.scaling)
+        else:
+            mixed = functional.scaled_dot_product_attention(q, k, qkv[2], scale=attention.scaling)
         x = x + attention.proj(mixed.transpose(1, 2).reshape(batch, count, -1))
         x = x + block.mlp(block.norm2(x))
     merged: torch.Tensor = visual.merger(x.reshape(batch * count, -1))
@@ -90,7 +94,7 @@ class CellHeads(torch.nn.Module):  # type: ignore[misc]
         weight = torch.where(labels["shape"] > 0, 4.0, 1.0)
         total = torch.zeros(())
         for aspect, head in self.heads.items():
-            each = functional.cross_entropy(head(tokens).flatten(0, 1), labels[aspect].flatten(), reduction="none")
+            each = functional.cross_entropy(head(tokens).float().flatten(0, 1), labels[aspect].flatten(), reduction="none")
             total = total + (each * weight.flatten()).sum() / weight.sum()
         return total / len(self.heads)
 
