@@ -38,9 +38,14 @@ def words(question: Question) -> str:
 # --- task files
 
 
-def test_there_is_a_task_file_for_each_of_the_four_benchmarks() -> None:
-    assert task_names() == ["HallusionBench", "MMMU_DEV_VAL", "MMStar", "POPE"]
-    assert [load_task(name).name for name in task_names()] == task_names()
+PUBLISHED = ["HallusionBench", "MMMU_DEV_VAL", "MMStar", "POPE"]
+
+
+def test_there_is_a_task_file_for_each_of_the_four_benchmarks_and_for_each_drawn_one_like_it() -> None:
+    tasks = [load_task(name) for name in task_names()]
+    assert [task.name for task in tasks] == task_names()
+    assert [task.name for task in tasks if not task.drawn] == PUBLISHED
+    assert sorted(task.upstream for task in tasks if task.drawn) == PUBLISHED
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("pope", "POPE"), ("MMMU", "MMMU_DEV_VAL"), ("Hallusion", "HallusionBench")])

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from mug_eval.backbones.model_folder import folder_hash
 from mug_eval.chat import Sampling
 from mug_eval.cli.run import parser
 from mug_eval.errors import UserError
 from mug_eval.identity import differences, identity
 from mug_eval.methods import methods
 from mug_eval.plan import Job, Plan, make_plan, safe_name, split_model
+from mug_eval.reference_vlm.weights import SHIPPED
 
 
 def plan(*argv: str) -> Plan:
@@ -82,6 +84,14 @@ def test_any_model_is_played_by_kind_and_name() -> None:
     played = job("--method", "mug", "--backbone", "openai:rig-vlm-0.5b", "--base-url", "http://127.0.0.1:8089/v1")
     assert played.model == "mug-rig-vlm-0.5b"
     assert played.method is methods()["mug"]
+
+
+def test_the_model_that_comes_with_us_is_played_in_this_process_whatever_server_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUG_EVAL_BASE_URL", "http://127.0.0.1:1/v1")
+    backbone = job("--model", "mug-reference").backbone
+    assert (backbone.kind, Path(backbone.model)) == ("hf", SHIPPED)
+    assert backbone.identity["model"] == "reference"  # not the name of the folder that it happens to lie in
+    assert backbone.identity["sha256"] == folder_hash(SHIPPED)
 
 
 def test_every_method_is_played_by_every_backbone() -> None:

@@ -13,6 +13,7 @@ import pytest
 from mug_eval.benchmarks import Benchmark, load_task, open_benchmark
 from mug_eval.cli import main
 from mug_eval.counterfactual.folder import CounterfactualFolder
+from mug_eval.errors import UserError
 from mug_eval.question import Answer
 from mug_eval.reference_vlm.benchmark_files import BENCHMARKS, write_benchmarks
 
@@ -27,8 +28,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def opened(written: Path, name: str, work_dir: Path, **settings: Any) -> Benchmark:
-    task = next(benchmark.task for benchmark in BENCHMARKS if benchmark.name == name)
-    return open_benchmark(load_task(task), work_dir=work_dir, data_file=written / f"{name}.tsv", **settings)
+    return open_benchmark(load_task(name), work_dir=work_dir, data_file=written / f"{name}.tsv", **settings)
 
 
 def gold(written: Path, name: str) -> dict[str, str]:
@@ -110,3 +110,8 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_ones(written:
 def test_too_few_questions_are_a_users_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["scenes", "--out", str(tmp_path), "--questions", "3"]) == 2
     assert "12" in capsys.readouterr().err
+
+
+def test_a_drawn_benchmark_without_a_file_says_how_it_is_made(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"mug-eval scenes --out DIR writes it; then --data-file ScenesMCQ="):
+        open_benchmark(load_task("ScenesMCQ"), work_dir=tmp_path)

@@ -254,9 +254,10 @@ def test_tls_is_verified_after_vlmevalkit_was_imported():
 
 
 def test_every_short_name_is_registered_in_vlmevalkit():
-    missing = [entry.name for entry in load_catalogue().values() if entry.vlmevalkit not in config.supported_VLM]
+    entries = [entry for entry in load_catalogue().values() if entry.folder is None]  # one that comes with us is not in VLMEvalKit
+    missing = [entry.name for entry in entries if entry.vlmevalkit not in config.supported_VLM]
     assert not missing
-    for entry in load_catalogue().values():
+    for entry in entries:
         keywords = config.supported_VLM[entry.vlmevalkit].keywords
         assert entry.openai in (keywords.get("model"), keywords.get("model_path")), entry.name
 

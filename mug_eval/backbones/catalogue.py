@@ -17,6 +17,7 @@ from mug_eval.chat import ChatModel, Sampling
 from mug_eval.errors import UserError
 from mug_eval.names import nearest, unknown
 
+_PACKAGE = Path(__file__).resolve().parents[1]
 BASE_URL_VARIABLE = "MUG_EVAL_BASE_URL"
 
 
@@ -40,9 +41,10 @@ class BackboneEntry:
     Attributes:
         name: the short name.
         summary: one line for ``--list``.
-        openai: the model's id at an OpenAI-compatible server.
-        vlmevalkit: its name in VLMEvalKit.
+        openai: the model's id at an OpenAI-compatible server; "" if it is never served.
+        vlmevalkit: its name in VLMEvalKit; "" if it has none.
         hf: its name on the Hugging Face hub, for models that can be played in this process.
+        folder: for a model that comes with the package, its folder in it; it is always played in this process.
         base_url: where a closed model is; None for open ones.
         key_env: the environment variable with the key.
         max_tokens_field: what the request calls the most tokens of a reply.
@@ -52,9 +54,10 @@ class BackboneEntry:
 
     name: str
     summary: str
-    openai: str
-    vlmevalkit: str
+    openai: str = ""
+    vlmevalkit: str = ""
     hf: str | None = None
+    folder: str | None = None
     base_url: str | None = None
     key_env: str = "OPENAI_API_KEY"
     max_tokens_field: str = "max_tokens"
@@ -63,7 +66,9 @@ class BackboneEntry:
 
     @property
     def needs(self) -> str:
-        """What a user must have to play it, in a line."""
+        """What a user must have to play it, in a line; "" if nothing."""
+        if self.folder is not None:
+            return ""
         if self.base_url is not None:
             return f"a key in {self.key_env}"
         return "a server (--base-url or MUG_EVAL_BASE_URL), or a GPU and the model's files"
@@ -94,6 +99,8 @@ class BackboneSpec:
         """``openai``, ``hf`` or ``vlmevalkit``: a short name is played over HTTP where an address is known, else in this process."""
         if self.given_kind is not None:
             return self.given_kind
+        if self.entry is not None and self.entry.folder is not None:
+            return "hf"
         if self.address is not None:
             return "openai"
         return "hf" if self.entry is not None and self.entry.hf is not None else "vlmevalkit"
@@ -108,6 +115,8 @@ class BackboneSpec:
         """The model's name where it is played."""
         if self.given_kind is not None or self.entry is None:
             return self.name
+        if self.entry.folder is not None:
+            return str(_PACKAGE / self.entry.folder)
         if self.kind == "hf" and self.entry.hf is not None:
             return self.entry.hf
         return self.entry.openai if self.kind == "openai" else self.entry.vlmevalkit
@@ -125,7 +134,12 @@ class BackboneSpec:
         """
         if self.kind == "hf":
             folder = Path(self.model).expanduser()
-            content = {"model": folder.name, "sha256": folder_hash(folder)} if folder.is_dir() else {"model": self.model}
+            shipped = self.given_kind is None and self.entry is not None and self.entry.folder is not None
+            content = (
+                {"model": self.name if shipped else folder.name, "sha256": folder_hash(folder)}
+                if folder.is_dir()
+                else {"model": self.model}
+            )
             return {"kind": "hf", **content, "dtype": self.dtype}
         identity = {"kind": self.kind, "model": self.model}
         return identity | {"provider": provider(self.address or "")} if self.kind == "openai" else identity
@@ -156,7 +170,7 @@ def parse_backbone(text: str) -> BackboneSpec:
         raise UserError(unknown("kind of backbone", kind, KINDS))
     if not name.strip():
         raise UserError(f"{text!r} names no model; write {kind}:NAME")
-    known = next((entry for entry in catalogue.values() if getattr(entry, kind) == name), None)
+    known = next((entry for entry in catalogue.values() if getattr(entry, kind) == name), None)  # `name` is not blank
     return BackboneSpec(name, kind, known)
 
 

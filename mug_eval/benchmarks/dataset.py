@@ -117,6 +117,11 @@ def open_dataset(
         rows, source = len(frame), path
         notes.extend(check_table(path, frame, task))
 
+    if data_file is None and task.drawn:
+        raise UserError(
+            f"{task.name} is drawn, not downloaded: mug-eval scenes --out DIR writes it; then "
+            f"--data-file {task.name}=DIR/{task.name}.tsv --counterfactuals DIR/counterfactuals"
+        )
     if data_file is None:
         name, folder, shown = task.upstream, None, f"the published {task.upstream}"
     else:
@@ -140,7 +145,7 @@ def open_dataset(
         sha256 = file_sha256(source)
     dataset.data, repairs = restore_words(source, dataset.data, task)
     notes.extend(repairs)
-    if rows != task.rows:
+    if task.rows and rows != task.rows:
         notes.append(f"{rows} rows, where the published {task.upstream} has {task.rows}")
     if dataset.data["index"].duplicated().any():
         raise UserError(f"{shown}: two rows have the same index after VLMEvalKit read them as numbers")

@@ -99,7 +99,7 @@ class RegisteredModel:
         """
         dataset: Any = getattr(dump_image, "__self__", None)
         name = str(getattr(dataset, "dataset_name", ""))
-        known = [task for task in map(load_task, task_names()) if task.upstream in name]
+        known = [task for task in map(load_task, task_names()) if task.upstream in name and not task.drawn]
         if not known:
             raise UserError(
                 f"mug_eval cannot play {name or 'this dataset'}: add tasks/<name>.yaml, or use {', '.join(task_names())}"

@@ -49,13 +49,14 @@ class Task:
         answers: ``yes_no`` or ``choice``.
         columns: columns that a TSV must have.
         labels: columns by which the scorer groups; none of their cells may be empty.
-        rows: number of rows of the published set.
+        rows: number of rows of the published set; 0 for a drawn one, which has any number.
         scores: the headline numbers.
         cluster: what makes questions dependent: column names, ``image`` (the pictures' bytes) or ``index.<n>`` (a part of it).
         open_without_options: whether a row without options is an open question.
         split: (column, value) of the rows that are played and reported, or None for all.
         explode: column whose comma-separated values make the scorer count a row several times, or None.
         index_parts: how many parts the scorer finds in an index at its underscores; 0 where it does not look.
+        drawn: whether ``mug-eval scenes`` writes it; nothing is published then.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Task:
     split: tuple[str, str] | None = None
     explode: str | None = None
     index_parts: int = field(default=0)
+    drawn: bool = False
 
 
 def task_folder() -> Path:
@@ -105,6 +107,9 @@ def load_task(name: str) -> Task:
     path = task_folder() / f"{name}.yaml"
     try:
         entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if "like" in entries:  # in another benchmark's format
+            base = task_folder() / f"{entries.pop('like')}.yaml"
+            entries = yaml.safe_load(base.read_text(encoding="utf-8")) | entries
         return _task(entries)
     except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError, KeyError, ValueError, AttributeError) as error:
         said = f"field {error} is missing" if isinstance(error, KeyError) else " ".join(str(error).split())
@@ -134,6 +139,7 @@ def _task(entries: Mapping[str, Any]) -> Task:
         split=(str(split["column"]), str(split["value"])) if split else None,
         explode=entries.get("explode"),
         index_parts=int(entries.get("index_parts", 0)),
+        drawn=bool(entries.get("drawn", False)),
     )
 
 

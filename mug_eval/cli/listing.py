@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Sequence
 
 from mug_eval.backbones.catalogue import load_catalogue
-from mug_eval.benchmarks import load_task, task_names
+from mug_eval.benchmarks import Task, load_task, task_names
 from mug_eval.cli.arguments import Parser
 from mug_eval.configuration import field_notes
 from mug_eval.methods import Method, methods
@@ -88,11 +88,14 @@ def _backbones(width: int) -> list[str]:
     lines = [line for kind, form in forms.items() for line in _item(form, _KINDS[kind], width, column=22)]
     entries = list(load_catalogue().values())
     for needs in dict.fromkeys(entry.needs for entry in entries):
-        lines += textwrap.wrap(f"need {needs}:", max(width, 50), initial_indent="  ", subsequent_indent="  ")
+        lines += textwrap.wrap(
+            f"need {needs}:" if needs else "need nothing else:", max(width, 50), initial_indent="  ", subsequent_indent="  "
+        )
         for entry in entries:
             if entry.needs == needs:
                 paper = "; --preset paper" if entry.paper is not None else ""
-                lines += _item(entry.name, f"{entry.summary} (openai:{entry.openai}){paper}", width, indent=4, column=22)
+                model = f" (openai:{entry.openai})" if entry.openai else ""
+                lines += _item(entry.name, f"{entry.summary}{model}{paper}", width, indent=4, column=22)
     return lines
 
 
@@ -108,13 +111,21 @@ _KINDS = {
 def _benchmark(name: str, width: int) -> list[str]:
     task = load_task(name)
     kinds = {"yes_no": "yes/no", "choice": "multiple choice"}[task.answers] + (" and open" if task.open_without_options else "")
-    played = f"{task.rows:,} rows" + (f", those with {task.split[0]}={task.split[1]} are played and reported" if task.split else "")
+    played = (f"{task.rows:,} rows" if task.rows else "any number of rows") + (
+        f", those with {task.split[0]}={task.split[1]} are played and reported" if task.split else ""
+    )
     numbers = [name for name, _ in (*task.scores.numbers, *task.scores.means)]
     return [
         *_item(name, task.summary, width),
         *_item("", f"{played}; answers: {kinds}; headline numbers: {', '.join(numbers)}", width),
-        *_item("", f"needs: the published set {task.upstream}, which VLMEvalKit downloads, or --data-file {name}=TSV", width),
+        *_item("", f"needs: {_source(task)}", width),
     ]
+
+
+def _source(task: Task) -> str:
+    if task.drawn:
+        return f"mug-eval scenes --out DIR, then --data-file {task.name}=DIR/{task.name}.tsv --counterfactuals DIR/counterfactuals"
+    return f"the published set {task.upstream}, which VLMEvalKit downloads, or --data-file {task.name}=TSV"
 
 
 def _with_paper() -> list[str]:

@@ -26,12 +26,14 @@ def command(argv: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of scenes and questions (default 0)")
     args = parser.read(argv)
 
-    from mug_eval.reference_vlm.benchmark_files import BENCHMARKS, COUNTERFACTUALS, write_benchmarks
+    from mug_eval.reference_vlm.benchmark_files import COUNTERFACTUALS, write_benchmarks
 
     written = write_benchmarks(args.out, args.questions, args.seed)
     for name, path in written.items():
         print(f"{name}: {path}")
-    tasks = " ".join(benchmark.task for benchmark in BENCHMARKS)
-    files = " ".join(f"{benchmark.task}={written[benchmark.name]}" for benchmark in BENCHMARKS)
-    print(f"play them: mug-eval run ... --data {tasks} --data-file {files} --counterfactuals {args.out / COUNTERFACTUALS}")
+    files = " ".join(f"{name}={path}" for name, path in written.items())
+    print(
+        f"play them: mug-eval run --model mug-reference --data {' '.join(written)} --data-file {files} "
+        f"--counterfactuals {args.out / COUNTERFACTUALS}"
+    )
     return 0

@@ -51,13 +51,11 @@ class ScenesBenchmark:
     """One benchmark that can be written.
 
     Attributes:
-        name: of the file, ``<name>.tsv``.
-        task: the benchmark of VLMEvalKit whose format it has, as in ``--data <task> --data-file <task>=<name>.tsv``.
+        name: of the task and of the file, ``<name>.tsv``; ``tasks/<name>.yaml`` says in which benchmark's format it is.
         fill: (questions, scenes) -> the table.
     """
 
     name: str
-    task: str
     fill: Callable[[int, Iterator[tuple[Scene, Any]]], _Table]
 
 
@@ -276,8 +274,8 @@ def _mmmu_row(table: _Table, index: int, row: dict[str, Any], form: str, kind: K
 
 
 BENCHMARKS = (
-    ScenesBenchmark("ScenesPOPE", "POPE", _pope),
-    ScenesBenchmark("ScenesMCQ", "MMStar", _mcq),
-    ScenesBenchmark("ScenesHallusion", "HallusionBench", _hallusion),
-    ScenesBenchmark("ScenesMMMU", "MMMU_DEV_VAL", _mmmu),
+    ScenesBenchmark("ScenesPOPE", _pope),
+    ScenesBenchmark("ScenesMCQ", _mcq),
+    ScenesBenchmark("ScenesHallusion", _hallusion),
+    ScenesBenchmark("ScenesMMMU", _mmmu),
 )

@@ -71,7 +71,7 @@ def chat_text(call: Call) -> str:
 def grid_positions(ids: Sequence[int]) -> torch.Tensor:
     """M-RoPE's positions, (3, L): text counts on in all three, a picture's cells spread over rows and columns."""
     steps = np.ones(len(ids), dtype=np.int64)
-    first = [i for i in np.flatnonzero(np.asarray(ids) == IMAGE_PAD)[::CELLS]]
+    first = np.flatnonzero(np.asarray(ids) == IMAGE_PAD)[::CELLS].tolist()
     for i in first:
         steps[i : i + CELLS] = 0
         steps[i + CELLS - 1] = GRID  # after a picture text goes on behind its last row and column

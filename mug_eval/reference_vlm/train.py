@@ -140,7 +140,10 @@ def language_step(
         embedded = text.embed_tokens(batch.ids)
         embedded = embedded.masked_scatter((batch.ids == IMAGE_PAD)[..., None], tokens.flatten(0, 1).to(embedded.dtype))
         out = text(
-            inputs_embeds=embedded, attention_mask={"full_attention": additive(batch.mask)}, position_ids=batch.positions, use_cache=False
+            inputs_embeds=embedded,
+            attention_mask={"full_attention": additive(batch.mask)},
+            position_ids=batch.positions,
+            use_cache=False,
         )
         learnt = batch.weights > 0
         logits = model.lm_head(out.last_hidden_state[learnt]).float()
