@@ -35,14 +35,17 @@ SCENE_GRAPH = (
 )
 UNITS: dict[BoxUnits, str] = {"pixels": "in pixels", "thousandths": "in thousandths of the picture's width and height"}
 PLAN = (
-    "A copy of this picture{which} is to be made that differs from it in one fact, such that the answer to the question above is no "
-    "longer the same. It holds:\n{things}\n\nThe question's type: {type}. Choose one thing and the smallest edit of it that changes "
-    "the answer: remove, add (one more), replace (by another thing), recolour, resize, move, retext (its printed text) or mirror (change places "
-    "with another). Name the thing by its number (for a thing to be added that has no like here: null), what it becomes, its new box {units} "
-    "where it is added or moved (else null), the instruction for whoever edits the picture, and the answer after the edit (null if that "
-    "cannot be said).\n"
-    'Reply with JSON only, such as {{"target": 0, "edit": "recolour", "to": "blue", "box": null, "instruction": "Make the red cup blue.", '
-    '"answer": "blue"}}.'
+    "A copy of this picture{which} is to be made that differs from it in one fact, such that the answer to the question "
+    "above is no longer the same. It holds:\n"
+    "{things}\n"
+    "\n"
+    "The question's type: {type}. Choose one thing and the smallest edit of it that changes the answer: remove, add (one "
+    "more), replace (by another thing), recolour, resize, move, retext (its printed text) or mirror (change places with "
+    "another). Name the thing by its number (for a thing to be added that has no like here: null), what it becomes, its "
+    "new box {units} where it is added or moved (else null), the instruction for whoever edits the picture, and the answer "
+    "after the edit (null if that cannot be said).\n"
+    'Reply with JSON only, such as {{"target": 0, "edit": "recolour", "to": "blue", "box": null, '
+    '"instruction": "Make the red cup blue.", "answer": "blue"}}.'
 )
 
 
