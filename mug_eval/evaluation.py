@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from mug_eval.atomic import atomic_write
 from mug_eval.backbones.catalogue import open_backbone
 from mug_eval.benchmarks import Benchmark, check_judge, load_task, open_benchmark
 from mug_eval.chat import ChatModel
@@ -26,7 +27,7 @@ from mug_eval.errors import RunStopped
 from mug_eval.identity import identity
 from mug_eval.plan import Job, Plan
 from mug_eval.progress import Reporter, ScoreRow, open_reporter, score_table
-from mug_eval.results import ResultFolder, Tally, method_fingerprint, run_json, scores_json, write_json
+from mug_eval.results import ResultFolder, Tally, items_tsv, method_fingerprint, run_json, scores_json, write_json
 
 _NO_JUDGE = "yes/no predictions are canonical, so no judge is asked: scored with exact_matching"
 
@@ -207,6 +208,7 @@ class _Evaluation:
             benchmark.write_predictions(folder.predictions, predictions)
             scores = await asyncio.to_thread(benchmark.score, folder.predictions, _judge(job))
             headline = scores.headline
+            atomic_write(folder.items, items_tsv(scores.right, benchmark.cluster))
             write_json(folder.scores, scores_json(job, scores, tally, len(owed)))
             notes = [
                 *benchmark.notes,

@@ -1,4 +1,4 @@
-"""The four files of a result folder (README, "Results"): what is in them and in which order they are written."""
+"""The files of a result folder (README, "Results"): what is in them and in which order they are written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import importlib.metadata
 import json
 import platform
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,11 @@ class ResultFolder:
         return self.path / "scores.json"
 
     @property
+    def items(self) -> Path:
+        """One line a question: its cluster, and whether the scorer took the answer for right."""
+        return self.path / "items.tsv"
+
+    @property
     def run(self) -> Path:
         """Config, versions, counts, cost; there only when the run is complete."""
         return self.path / "run.json"
@@ -95,7 +100,7 @@ class ResultFolder:
 
     def reopen(self) -> None:
         """Take back the mark of completion and what was made from the games: there may be more of them soon."""
-        for path in (self.run, self.scores, self.predictions, self.owed):
+        for path in (self.run, self.scores, self.items, self.predictions, self.owed):
             try:
                 path.unlink(missing_ok=True)
             except OSError as error:
@@ -109,6 +114,17 @@ def write_json(path: Path, value: Any) -> None:
         RunStopped: the disk is full.
     """
     atomic_write(path, json.dumps(value, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
+
+
+def items_tsv(right: Mapping[str, bool], cluster: Callable[[str], str]) -> str:
+    """``items.tsv``: what statistics need of every question that was scored.
+
+    Args:
+        right: question index -> whether the scorer took the answer for right, in the dataset's order.
+        cluster: of an index, which questions are not independent.
+    """
+    rows = [f"{json.dumps(index)}\t{json.dumps(cluster(index))}\t{int(hit)}" for index, hit in right.items()]
+    return "\n".join(["index\tcluster\tright", *rows]) + "\n"
 
 
 @dataclass(slots=True)

@@ -365,3 +365,16 @@ def test_an_unreachable_judge_is_an_error(tmp_path: Path, monkeypatch: pytest.Mo
     benchmark = opened("POPE", tmp_path, [pope_row(0)])
     with pytest.raises(UserError, match="does not answer"):
         scored(benchmark, tmp_path, {"0": "Yes"}, "gpt-4o-mini")
+
+
+def test_every_scored_row_is_right_or_wrong_as_the_scorer_says(tmp_path: Path) -> None:
+    for name in TINY:
+        folder = tmp_path / name
+        folder.mkdir()
+        benchmark = tiny(name, folder)
+        answers = gold(benchmark)
+        wrong = next(iter(answers))
+        found = answered(
+            benchmark, folder, answers | {wrong: "Yes" if answers[wrong] == "No" else "No" if answers[wrong] == "Yes" else "Z"}
+        )
+        assert found.right == {index: index != wrong for index in answers}, name

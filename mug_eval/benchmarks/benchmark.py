@@ -21,11 +21,13 @@ class Scores:
         headline: the benchmark's results by name, in percent.
         extra: ``categories`` (name -> numbers by name, in percent, null where the scorer had nothing to count), ``judge``,
             ``n_scored``, and for benchmarks that count a row several times ``n_unique`` and ``n_exploded``.
+        right: row index -> whether the scorer took its answer for right, for every row that it scored.
     """
 
     scorer: Json
     headline: dict[str, float]
     extra: dict[str, Any] = field(default_factory=dict)
+    right: dict[str, bool] = field(default_factory=dict)
 
 
 class FoundCounterfactual(Protocol):

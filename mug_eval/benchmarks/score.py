@@ -19,6 +19,9 @@ from mug_eval.errors import RunStopped, UserError
 EXACT_MATCHING = "exact_matching"
 """VLMEvalKit's name for scoring without a language model."""
 
+_ROW_TABLES = (("*_auxmatch.tsv", "score"), ("*_result.tsv", "hit"))
+"""Where the yes/no and the multiple-choice scorers of ms-vlmeval 0.0.20 write each row's verdict."""
+
 
 def score_predictions(task: Task, dataset: Any, predictions_file: Path, judge: str, work_dir: Path) -> Scores:
     """Run ``dataset.evaluate`` on a copy of the predictions in a fresh folder (it reuses whatever result files it finds).
@@ -56,6 +59,7 @@ def score_predictions(task: Task, dataset: Any, predictions_file: Path, judge: s
             raise UserError(f"{predictions_file}: not a predictions file ({error})") from error
         with vlmeval.environment(PRED_FORMAT="tsv", EVAL_FORMAT="csv"), vlmeval.quiet():
             result = dataset.evaluate(str(copy), **settings)
+        right = _right(folder)
     except UserError:
         raise
     except OSError as error:
@@ -72,7 +76,7 @@ def score_predictions(task: Task, dataset: Any, predictions_file: Path, judge: s
     extra: dict[str, Any] = {"judge": judge, "n_scored": len(scored), "categories": categories}
     if task.explode is not None:
         extra |= {"n_unique": len(scored), "n_exploded": sum(1 + str(cell).count(",") for cell in scored[task.explode])}
-    return Scores({"rows": rows}, headline, extra)
+    return Scores({"rows": rows}, headline, extra, right)
 
 
 def check_judge(judge: str) -> None:
@@ -95,6 +99,20 @@ def check_judge(judge: str) -> None:
             f"the judge {judge!r} does not answer: set OPENAI_API_KEY (and OPENAI_API_BASE to a server's /chat/completions), "
             f"or use --judge {EXACT_MATCHING}"
         )
+
+
+def _right(folder: Path) -> dict[str, bool]:
+    """Which rows the scorer took for right, from the table of all rows that it leaves beside its scores.
+
+    Raises:
+        UserError: there is no such table.
+    """
+    for pattern, column in _ROW_TABLES:
+        for path in sorted(folder.glob(pattern)):
+            table = pd.read_csv(path, sep="\t", dtype={"index": str}, usecols=["index", column])
+            # A row that is counted once for each of its categories is right in all of them or in none.
+            return {index: bool(value) for index, value in zip(table["index"], table[column], strict=True)}
+    raise UserError("VLMEvalKit's scorer left no table of the rows that it scored: is this another version than setup.cfg names?")
 
 
 def _rows(result: Any) -> list[dict[str, Any]]:
