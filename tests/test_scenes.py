@@ -82,7 +82,7 @@ def test_an_edit_changes_nothing_outside_the_cells_that_it_touches() -> None:
 @pytest.mark.parametrize(
     ("query", "value", "why"),
     [
-        (Query("exists", (("red", "star"),)), "yes", "There is a red star at r1c2."),
+        (Query("exists", (("red", "star"),)), "yes", "There is a red star r1c2."),
         (Query("exists", (("blue", "ring"),)), "no", "There is no blue ring."),
         (Query("count", (("", "star"),)), "2", "Count of star: r1c2 r3c1, so 2."),
         (Query("count", (("green", ""),)), "0", "Count of green object: none, so 0."),

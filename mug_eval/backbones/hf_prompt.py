@@ -97,8 +97,10 @@ class PromptBuilder:
         self._name = name
         self._context = context
         self._placeholder: str | None = getattr(processor, "image_token", None) if processor is not self.tokenizer else None
+        added = self.tokenizer.added_tokens_decoder.values()
+        # Words that a vocabulary merely has whole (the reference model's sentences) end no turn; what looks like markup might.
         self._special = sorted(
-            {str(token.content) for token in self.tokenizer.added_tokens_decoder.values()}, key=len, reverse=True
+            {str(token.content) for token in added if token.special or str(token.content)[:1] in "<["}, key=len, reverse=True
         )
         self._pictures: OrderedDict[str, Picture] = OrderedDict()
         self._room = picture_bytes

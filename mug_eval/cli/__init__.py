@@ -26,6 +26,7 @@ Evaluate multi-agent protocols on vision-language benchmarks.
 commands:
   run    play models on benchmarks and score them (the same as python run_eval.py)
   show   print one whole game as text
+  demo   play every protocol on drawn scenes with the model that comes with mug_eval
   scenes write benchmarks of drawn scenes with counterfactual pictures
   list   methods, backbones, benchmarks and presets, and what each needs
 
@@ -81,6 +82,10 @@ def _command(arguments: list[str]) -> int:
         from mug_eval.cli import show
 
         return show.command(rest)
+    if command == "demo":
+        from mug_eval.cli import demo
+
+        return demo.command(rest)
     if command == "scenes":
         from mug_eval.cli import scenes
 
@@ -90,8 +95,8 @@ def _command(arguments: list[str]) -> int:
 
         return listing.command(rest)
     if command.startswith("-"):
-        raise UserError(f"name a command before {command}, e.g. mug-eval run {command} ... (run, show, scenes or list)")
-    raise UserError(unknown("command", command, ("run", "show", "scenes", "list")))
+        raise UserError(f"name a command before {command}, e.g. mug-eval run {command} ... (run, show, demo, scenes or list)")
+    raise UserError(unknown("command", command, ("run", "show", "demo", "scenes", "list")))
 
 
 def guarded(action: Callable[[], int]) -> int:

@@ -7,7 +7,7 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,14 +59,17 @@ class ScenesBenchmark:
     fill: Callable[[int, Iterator[tuple[Scene, Any]]], _Table]
 
 
-def write_benchmarks(out: Path, questions: int, seed: int, split: Split = "test") -> dict[str, Path]:
-    """Write the four tables and the folder of counterfactual pictures with its manifest.
+def write_benchmarks(
+    out: Path, questions: int, seed: int, split: Split = "test", names: Collection[str] | None = None
+) -> dict[str, Path]:
+    """Write the tables and the folder of counterfactual pictures with its manifest.
 
     Args:
         out: folder; made if missing. Files of the same names are replaced.
         questions: rows of each table, at least 12; ScenesHallusion has whole sets of four, so up to three fewer.
         seed: of scenes and questions; the same seed gives the same bytes with the same version of Pillow.
         split: whose scenes. The reference model was trained on ``train``.
+        names: which of the four; None for all.
 
     Returns:
         Name -> the table's file.
@@ -80,6 +83,8 @@ def write_benchmarks(out: Path, questions: int, seed: int, split: Split = "test"
     manifest: list[str] = []
     written = {}
     for benchmark in BENCHMARKS:
+        if names is not None and benchmark.name not in names:
+            continue
         table = benchmark.fill(questions, _scenes(split, seed, benchmark.name))
         for index, position, original, altered, edit, before, after in table.altered:
             file = f"{benchmark.name}_{index}_{position + 1}.png"

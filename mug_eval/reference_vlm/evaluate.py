@@ -28,7 +28,7 @@ from mug_eval.reference_vlm.scenes import Scene, draw_scene, scene_seed
 from mug_eval.reference_vlm.speaking import Crowd, SpeakingTable, generate
 from mug_eval.reference_vlm.weights import SHIPPED, load
 
-_VERDICTS = re.compile(r"(Agent \d|[A-Z]\w+(?: answer)?) (fits|differs)\.")
+_VERDICTS = re.compile(r"(Agent \d|[A-Z]\w+(?: answer)?) (fits|differs)(?:\.| at )")
 
 
 def shown(scene: Scene) -> ImageRef:

@@ -217,7 +217,7 @@ def compared(speaker: str, words: str, own: str) -> str:
     apart = set(_entries(words)) ^ set(_entries(own))
     if not apart:
         return f"{speaker} fits."
-    return f"{speaker} differs at {min(entry.split(' ', 1)[0] for entry in apart)}."
+    return f"{speaker} differs at {min(entry.rsplit(' ', 1)[1] for entry in apart)}."
 
 
 def ballot(seat: str, said: Mapping[str, str], own: str) -> str:

@@ -18,7 +18,7 @@ from mug_eval.reference_vlm.scenes import GRID, Scene
 CELLS = GRID * GRID
 _CELL_PLACES = np.stack([np.zeros(CELLS, np.int64), *np.divmod(np.arange(CELLS), GRID)])
 _ENTRY = re.compile(
-    r"r([1-6])c([1-6])(?: (?P<size>small|large) (?P<colour>[a-z]+))? (?P<shape>[a-z]+)(?:(?<=sign)(?P<word> [a-z0-9]+))?"
+    r"(?:(?P<size>small|large) (?P<colour>[a-z]+) (?P<shape>[a-z]+)|sign (?P<word>[a-z0-9]+)) r(?P<row>[1-6])c(?P<column>[1-6])"
 )
 _TOTAL = re.compile(r"Total (\d)")
 _WEIGHTS: tuple[tuple[re.Pattern[str], float], ...] = (
@@ -26,7 +26,7 @@ _WEIGHTS: tuple[tuple[re.Pattern[str], float], ...] = (
     (re.compile(r"(fits\.|differs at r\dc\d)"), 4.0),
     (re.compile(r"(Agent \d)"), 5.0),
     (re.compile(r'": (\d)'), 2.0),
-    (re.compile(r"^(?:There is|The |Count of).*?( .+)$", re.MULTILINE), 2.0),
+    (re.compile(r"^(?:There is|The |Count of).*?( .+)$", re.MULTILINE), 3.0),
     (re.compile(r"(is wrong|holds|is right|stand|give)"), 3.0),
 )
 """Parts of a reply that count more, or the one token that decides would drown among those that describe."""
@@ -41,7 +41,7 @@ class Row:
         positions: (3, L), time, row and column of M-RoPE.
         part: L numbers, 0 for what all calls share, then the call's number from 1: a token sees its own part and part 0.
         weights: L weights of the loss for predicting the token; 0 where it is not to be learnt.
-        fits: L labels, 1 where a word of somebody's list is not true of the picture, 0 where one is, else -1.
+        fits: L labels, 1 where an entry of somebody's list ends that is not true of the picture, 0 where one does that is, else -1.
         scenes: what the row's pictures show.
     """
 
@@ -107,16 +107,12 @@ def _encoded(call: Call, tokenizer: Any) -> tuple[list[int], list[float], list[i
 
 
 def _mismatches(prompt: str, own: Scene) -> dict[int, int]:
-    """Where in a prompt a word of somebody's list ends -> 1 if the word does not fit the own picture, 0 if it does."""
+    """Where in a prompt an entry of somebody's list ends -> 1 if it does not fit the own picture, 0 if it does."""
     ends = {}
     things = {thing.cell: thing for thing in own.things}
     for match in _ENTRY.finditer(prompt):
-        thing = things.get((int(match[1]), int(match[2])))
-        ends[match.end(2)] = int(thing is None)
-        for aspect in ("size", "colour", "shape", "word"):
-            said = match[aspect]
-            if said is not None and thing is not None:
-                ends[match.end(aspect)] = int(said.strip() != getattr(thing, aspect))
+        thing = things.get((int(match["row"]), int(match["column"])))
+        ends[match.end()] = int(thing is None or thing.described() != match[0])
     ends |= {match.end(): int(int(match[1]) != len(things)) for match in _TOTAL.finditer(prompt)}
     return ends
 

@@ -129,7 +129,7 @@ def reason(query: Query, scene: Scene) -> str:
     things = scene.named(*query.about[0])
     name = phrase(query.about[0])
     if query.aspect == "exists":
-        return f"There is a {name} at {things[0].place}." if things else f"There is no {name}."
+        return f"There is a {name} {things[0].place}." if things else f"There is no {name}."
     if query.aspect == "count":
         places = " ".join(thing.place for thing in things)
         return f"Count of {name}: {places or 'none'}, so {len(things)}."

@@ -56,9 +56,17 @@ class Thing:
         """``red star``, or ``sign``."""
         return f"{self.colour} {self.shape}" if self.colour else self.shape
 
+    @property
+    def looks(self) -> str:
+        """``small red star``, or ``sign owl``."""
+        return f"{self.size} {self.name}" if self.colour else f"{SIGN} {self.word}"
+
     def described(self) -> str:
-        """One entry of the list of a picture, ``r2c5 small red star`` or ``r1c1 sign owl``."""
-        return f"{self.place} {self.size} {self.name}" if self.colour else f"{self.place} {SIGN} {self.word}"
+        """One entry of the list of a picture, ``small red star r2c5`` or ``sign owl r1c1``.
+
+        The place comes last: to find where a named thing is, is then to go on as the list went on, which a small model learns at once.
+        """
+        return f"{self.looks} {self.place}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +149,7 @@ def free_cells(scene: Scene) -> list[tuple[int, int]]:
 def add(scene: Scene, thing: Thing) -> Edit:
     """Put one more thing into a free cell."""
     after = Scene(in_order([*scene.things, thing]), scene.look)
-    return Edit(after, "add", thing.name, f"Add a {thing.described().split(' ', 1)[1]} at {thing.place}.")
+    return Edit(after, "add", thing.name, f"Add a {thing.looks} at {thing.place}.")
 
 
 def remove(scene: Scene, thing: Thing) -> Edit:
@@ -159,7 +167,7 @@ def change(scene: Scene, thing: Thing, **values: str | int) -> Edit:
     if kind == "move":
         wanted = f"Move the {thing.name} from {thing.place} to {new.place}."
     else:
-        wanted = f"Turn the {thing.described()} into a {new.described().split(' ', 1)[1]}."
+        wanted = f"Turn the {thing.looks} at {thing.place} into a {new.looks}."
     return Edit(after, kind, thing.name, wanted)
 
 

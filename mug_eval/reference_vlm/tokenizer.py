@@ -19,6 +19,7 @@ from mug_eval.methods import cfmad, chain_of_thought, conversation, debate, mad_
 from mug_eval.methods.mug_ratings import ballot_example
 from mug_eval.question import AnswerFormat
 from mug_eval.reference_vlm.model import SYMBOLS
+from mug_eval.reference_vlm.scenes import GRID
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
@@ -31,8 +32,7 @@ CHAT_TEMPLATE = (
 )
 """Qwen's format, without its default system prompt."""
 
-_PIECES = r",? r[1-6](?=c[1-6])|c[1-6](?![a-z0-9])| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\s+"
-"""``, r4`` and ``c2`` are pieces of their own, so that an entry of a list is five tokens and places are told by two of 6 each."""
+_PIECES = r" ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\s+"
 
 _TEMPLATES = (
     conversation.SYSTEM,
@@ -85,7 +85,7 @@ _JSON_GLUE = (
 
 
 def fixed_sentences() -> list[str]:
-    """The runs of words that the methods say unchanged in every game, and the glue of transcripts, ballots and options."""
+    """The runs of words that the methods say unchanged in every game, the glue of transcripts, ballots and options, and the places."""
     found = [piece for template in _TEMPLATES for piece in re.split(r"\{\w+\}", template)]
     letters = tuple((letter, "") for letter in "ABCD")
     formats = [AnswerFormat("yes_no"), AnswerFormat("open"), *(AnswerFormat("choice", letters[:n]) for n in (2, 3, 4))]
@@ -100,6 +100,7 @@ def fixed_sentences() -> list[str]:
         *(f"\n{letter}. " for letter in "BCD"),
         *("\n\n", ":\n> ", "\n> ", "\nAnswer: ", "\n> Answer: ", "Options:\nA. ", "system\n", "user\n", "assistant\n"),
         *("I see", ". Total", '{"', '"}'),
+        *(f" r{row}c{column}" for row in range(1, GRID + 1) for column in range(1, GRID + 1)),
         *_JSON_GLUE,
     ]
 
