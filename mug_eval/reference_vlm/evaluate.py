@@ -15,14 +15,15 @@ from typing import Any
 
 import torch
 
-from mug_eval.answers import parse_answer
+from mug_eval.answers import parse_answer, parse_object
 from mug_eval.chat import ImageRef, Part
 from mug_eval.methods import chain_of_thought, mug
 from mug_eval.methods.conversation import turn
 from mug_eval.question import Altered, Answer, AnswerFormat, Question
-from mug_eval.reference_vlm.dialogs import LETTERS, choice_text, game_calls, put
+from mug_eval.reference_vlm.dialogs import LETTERS, choice_text, game_calls, put, question_of
 from mug_eval.reference_vlm.drawing import png
 from mug_eval.reference_vlm.oracle import Call
+from mug_eval.reference_vlm.planning import planning_calls
 from mug_eval.reference_vlm.questions import KINDS, Asked, draw_query, edit_for
 from mug_eval.reference_vlm.scenes import Scene, draw_scene, scene_seed
 from mug_eval.reference_vlm.speaking import Crowd, SpeakingTable, generate
@@ -108,6 +109,37 @@ def comparing(model: Any, processor: Any, count: int, seed: int) -> dict[str, An
     }
 
 
+def planning(model: Any, processor: Any, count: int, seed: int) -> dict[str, Any]:
+    """Question type, scene graph and plan over test scenes: how often they are the oracle's, word for word; the plan's edit alone, too."""
+    calls: list[tuple[Call, Asked]] = []
+    number = 0
+    while len(calls) < count:
+        rng = random.Random(scene_seed("test", seed + 3, number) + 4)
+        scene = draw_scene(scene_seed("test", seed + 3, number))
+        query = draw_query(KINDS[number % len(KINDS)], scene, rng)
+        number += 1
+        if query is not None:
+            asked = put(query, scene, rng)
+            calls += [(call, asked) for call in planning_calls(question_of(asked, False), asked, scene, rng)]
+    said = generate(model, processor, [with_pictures(call) for call, _ in calls], most=320)
+    right: dict[str, list[bool]] = defaultdict(list)
+    for (call, _), words in zip(calls, said, strict=True):
+        found, ideal = parse_object(words), json.loads(call.reply)
+        right["valid_json"].append(_is_json(words))
+        right[call.task].append(found == ideal)
+        if call.task == "plan":
+            fields = ("target", "edit", "to", "box")
+            right["plan_edit"].append(found is not None and all(found.get(name) == ideal[name] for name in fields))
+    return {**{name: round(sum(values) / len(values), 4) for name, values in sorted(right.items())}, "calls": len(calls)}
+
+
+def _is_json(words: str) -> bool:
+    try:
+        return isinstance(json.loads(words), dict)
+    except ValueError:
+        return False
+
+
 def with_pictures(call: Call) -> tuple[Any, ...]:
     """The call's conversation with its pictures drawn."""
     import dataclasses
@@ -171,6 +203,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     report = {"seeing": seeing(model, processor, args.scenes, args.seed)}
     report["comparing"] = comparing(model, processor, args.games, args.seed)
     report["playing"] = playing(model, processor, args.games, args.seed)
+    report["planning"] = planning(model, processor, args.games * 3, args.seed)
     print(json.dumps(report, indent=1))
     return 0
 
