@@ -321,7 +321,7 @@ def _handmade(picture: Picture) -> tuple[Floats, Floats]:
     patches = np.concatenate(
         [means / 20, spreads / 10, np.sqrt(_mean_by_cell(edges, CELLS)), np.sqrt(_mean_by_cell(grain, CELLS))], -1
     )
-    bins = np.clip(np.floor((lab + (0, 80, 80)) / (25, 40, 40)), 0, 3).astype(int)
+    bins = np.clip(np.floor((lab + np.array([0, 80, 80])) / (25, 40, 40)), 0, 3).astype(int)
     colour = np.eye(64)[bins @ (16, 4, 1)]
     still = np.where(strength < 1, 1.0, 0.0)[..., None]  # where there is no edge there is no direction to count
     turned = np.concatenate([still, np.where(still, 0, edges)], -1)

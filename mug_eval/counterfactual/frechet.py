@@ -35,7 +35,7 @@ def frechet_distances(before: Floats, after: Floats) -> Floats:
     x, y = (x - mean_x) / np.sqrt(n - 1), (y - mean_y) / np.sqrt(m - 1)
     spread = (x * x).sum((-2, -1)) + (y * y).sum((-2, -1))
     if x.shape[-1] < min(n, m):  # the triangular factors have the same product's singular values, and are smaller
-        x, y = np.linalg.qr(x, mode="r"), np.linalg.qr(y, mode="r")
+        x, y = (np.asarray(np.linalg.qr(side, mode="r"), np.float64) for side in (x, y))
     shared = np.linalg.svd(x @ np.swapaxes(y, -1, -2), compute_uv=False).sum(-1)
     apart = ((mean_x - mean_y) ** 2).sum((-2, -1))
     return np.asarray(apart + np.maximum(spread - 2 * shared, 0), np.float64)
