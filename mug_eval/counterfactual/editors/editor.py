@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -121,7 +121,7 @@ def run_edits(editor: Editor, edits: Sequence[Edit]) -> list[Image.Image | EditF
                 got if len(got) == len(part) else [EditFailed(f"the editor gave {len(got)} pictures for {len(part)}")] * len(part)
             )
     else:
-        raw = [_caught(editor, edit) for edit in edits]
+        raw = [*each_caught(lambda edit: editor.edit(edit.image, edit.plan, edit.seed), edits)]
     results: list[Image.Image | EditFailed] = []
     for edit, result in zip(edits, raw, strict=True):
         if not isinstance(result, EditFailed):
@@ -131,13 +131,6 @@ def run_edits(editor: Editor, edits: Sequence[Edit]) -> list[Image.Image | EditF
                 result = failure
         results.append(result)
     return results
-
-
-def _caught(editor: Editor, edit: Edit) -> Image.Image | EditFailed:
-    try:
-        return editor.edit(edit.image, edit.plan, edit.seed)
-    except EditFailed as failure:
-        return failure
 
 
 def _checked(before: Image.Image, after: Image.Image | None) -> Image.Image:
@@ -165,3 +158,26 @@ def _checked(before: Image.Image, after: Image.Image | None) -> Image.Image:
 def _flat(picture: Image.Image) -> bool:
     pixels = np.asarray(picture).reshape(-1, 3)
     return bool((pixels.max(axis=0).astype(int) - pixels.min(axis=0) <= _VISIBLE_LEVELS).all())
+
+
+def instruction(plan: EditPlan) -> str:
+    """The plan's sentence, for editors that read.
+
+    Raises:
+        EditFailed: it has none.
+    """
+    words = " ".join(plan.instruction.split())
+    if not words:
+        raise EditFailed("the plan holds no instruction for an editor that reads")
+    return words
+
+
+def each_caught(edit: Callable[[Edit], Image.Image], edits: Sequence[Edit]) -> list[Image.Image | EditFailed]:
+    """Edit one after the other; a failure takes the place of its picture."""
+    results: list[Image.Image | EditFailed] = []
+    for one in edits:
+        try:
+            results.append(edit(one))
+        except EditFailed as failure:
+            results.append(failure)
+    return results

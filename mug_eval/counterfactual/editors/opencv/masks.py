@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from mug_eval.counterfactual.editors.opencv.region import height, width
+from mug_eval.counterfactual.editors.opencv.region import clipped, grown, height, width
 from mug_eval.counterfactual.plan import Box
 
 Pixels = NDArray[np.uint8]
@@ -19,7 +19,8 @@ Mask = NDArray[np.bool_]
 _WORKING_SIDE = 320
 _ROUNDS = 5
 _LEAST_SHARE, _MOST_SHARE = 0.12, 0.97
-_LEAST_EXTENT = 0.6
+_LEAST_EXTENT = 0.5
+_MIDDLE = 0.32
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Outline:
     clear: bool
 
 
-def outline(picture: Pixels, box: Box, seed: int) -> Outline:
+def outline(picture: Pixels, box: Box, seed: int, *, thorough: bool = False) -> Outline:
     """Find the target in its box (Rother et al., GrabCut, 2004; at a working size of at most 320 pixels).
 
     A box is taken to fit its object: an outline that leaves much of the box's width or height empty, or that fills it to the corners,
@@ -45,12 +46,15 @@ def outline(picture: Pixels, box: Box, seed: int) -> Outline:
         picture: the box and what is around it.
         box: in pixels of ``picture``.
         seed: of GrabCut's clustering.
+        thorough: with thin and small parts that may belong to it, for what must not be left over.
     """
     rows, columns = picture.shape[:2]
     scale = min(1.0, _WORKING_SIDE / max(rows, columns))
     small = resized(picture, (max(1, round(columns * scale)), max(1, round(rows * scale))))
     place = (round(box[0] * scale), round(box[1] * scale), round(box[2] * scale), round(box[3] * scale))
-    found = _grabcut(small, place, seed)
+    found = _grabcut(small, place, seed, sure_middle=False, thorough=thorough)
+    if found is None:  # colours like those around it: all taken for background, or for the target
+        found = _grabcut(small, place, seed, sure_middle=True, thorough=thorough)
     if found is None:
         return Outline(rounded(picture.shape[:2], box), clear=False)
     soft = cv2.resize(found.astype(np.float32), (columns, rows), interpolation=cv2.INTER_LINEAR)
@@ -97,21 +101,28 @@ def feathered(mask: Mask, pixels: float) -> NDArray[np.float32]:
     return np.asarray(cv2.GaussianBlur(mask.astype(np.float32), (0, 0), max(0.4, pixels / 2)))
 
 
-def _grabcut(picture: Pixels, box: Box, seed: int) -> Mask | None:
+def _grabcut(picture: Pixels, box: Box, seed: int, *, sure_middle: bool, thorough: bool) -> Mask | None:
+    """The outline, None if it cannot be one.
+
+    Args:
+        picture: at working size.
+        box: in its pixels.
+        seed: of the clustering.
+        sure_middle: the middle of the box belongs to the target, whatever it looks like.
+        thorough: keep the thin and the small parts too.
+    """
     rows, columns = picture.shape[:2]
     slack = max(1, round(0.02 * max(width(box), height(box))))
-    left, top, right, bottom = (
-        max(0, box[0] - slack),
-        max(0, box[1] - slack),
-        min(columns, box[2] + slack),
-        min(rows, box[3] + slack),
-    )
+    left, top, right, bottom = clipped(grown(box, slack), (columns, rows))
     around = rows * columns - (right - left) * (bottom - top)
     if around < 0.1 * rows * columns or min(right - left, bottom - top) < 4:
         return None
     labels = np.full((rows, columns), cv2.GC_BGD, np.uint8)
     labels[top:bottom, left:right] = cv2.GC_PR_BGD
     labels[rounded(labels.shape, box)] = cv2.GC_PR_FGD
+    if sure_middle:
+        across, down = round(_MIDDLE * width(box)), round(_MIDDLE * height(box))
+        labels[rounded(labels.shape, (box[0] + across, box[1] + down, box[2] - across, box[3] - down))] = cv2.GC_FGD
     cv2.setRNGSeed(seed & 0x7FFFFFFF)  # of this thread only
     background, foreground = np.zeros((1, 65), np.float64), np.zeros((1, 65), np.float64)
     try:
@@ -119,14 +130,17 @@ def _grabcut(picture: Pixels, box: Box, seed: int) -> Mask | None:
     except cv2.error:  # too few pixels or colours for its mixtures
         return None
     found = (labels == cv2.GC_FGD) | (labels == cv2.GC_PR_FGD)
-    found = np.asarray(cv2.morphologyEx(found.astype(np.uint8), cv2.MORPH_OPEN, np.ones((2, 2), np.uint8)) > 0)
-    found = filled(_large_parts(found))
-    inside = found[box[1] : box[3], box[0] : box[2]]
+    main = np.asarray(cv2.morphologyEx(found.astype(np.uint8), cv2.MORPH_OPEN, np.ones((2, 2), np.uint8)) > 0)
+    main = filled(_large_parts(main))
+    inside = main[box[1] : box[3], box[0] : box[2]]
     share = np.count_nonzero(inside) / max(1, inside.size)
-    if not _LEAST_SHARE <= share <= _MOST_SHARE:
+    least = _LEAST_SHARE if not sure_middle else 2 * _LEAST_SHARE  # the middle alone is no outline
+    if not least <= share <= _MOST_SHARE:
         return None
     across, down = inside.any(axis=0).mean(), inside.any(axis=1).mean()
-    return found if min(across, down) >= _LEAST_EXTENT else None
+    if min(across, down) < _LEAST_EXTENT:
+        return None
+    return found | main if thorough else main
 
 
 def _large_parts(mask: Mask) -> Mask:

@@ -77,7 +77,7 @@ def _edited(picture: Pixels, plan: EditPlan, boxes: tuple[Box, ...], seed: int) 
     if plan.kind == "remove":
         return _removed(picture, box, seed)
     if plan.kind == "recolour" or (plan.kind == "replace" and plan.to_box is None and named_colour(plan.to) is not None):
-        return _in_view(picture, box, lambda view, at: recoloured(view, outline(view, at, seed).mask, plan.to, plan.target))
+        return _in_view(picture, box, lambda view, at: _recoloured(view, at, plan, seed))
     if plan.kind == "retext":
         return _in_view(picture, box, lambda view, at: relettered(view, at, plan.to, plan.target, seed))
     if plan.kind == "replace":
@@ -91,9 +91,16 @@ def _edited(picture: Pixels, plan: EditPlan, boxes: tuple[Box, ...], seed: int) 
     return _pasted(picture if plan.kind == "add" else _removed(picture, box, seed), own, place)
 
 
+def _recoloured(view: Pixels, box: Box, plan: EditPlan, seed: int) -> Pixels:
+    found = outline(view, box, seed)
+    if not found.clear:
+        raise EditFailed(f"no clear outline of {plan.target!r} in its box: paint would cover its ground too")
+    return recoloured(view, found.mask, plan.to, plan.target)
+
+
 def _removed(picture: Pixels, box: Box, seed: int) -> Pixels:
     def change(view: Pixels, at: Box) -> Pixels:
-        found = outline(view, at, seed)
+        found = outline(view, at, seed, thorough=True)
         hole = _hole(found, at)
         rim = widened(hole, 2)
         ground = fill(view, rim, seed).astype(np.float32)

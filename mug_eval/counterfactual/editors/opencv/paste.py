@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import cv2
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from mug_eval.counterfactual.editors.editor import EditFailed
 from mug_eval.counterfactual.editors.opencv.masks import Mask, Outline, Pixels, feathered, resized, widened
-from mug_eval.counterfactual.editors.opencv.region import contains, height, margin, moved, neighbourhood, overlap, width
+from mug_eval.counterfactual.editors.opencv.region import contains, grown, height, margin, neighbourhood, overlap, width
 from mug_eval.counterfactual.plan import Box
 
 _STRIP = 3
@@ -18,6 +19,8 @@ _SAME_GROUND = 18.0
 _LEAST_SCALE, _MOST_SCALE = 0.15, 4.0
 _SEARCHED_SIDE = 480
 _NEARLY_AS_GOOD = 1.15
+_OTHER_GROUND = 45.0
+_MOST_TINT = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ def pasted(picture: Pixels, cutout: Cutout, box: Box) -> Pixels:
     """The picture with the thing in the box, which has its size.
 
     Where the ground is like the one that it comes from, the strip around it is blended in gradients (Perez et al., Poisson Image
-    Editing, 2003), so that its outline need not be exact; elsewhere that would tint it, and its edge is only softened.
+    Editing, 2003), so that its outline need not be exact; where that would tint it, its edge is only softened.
     """
     rows, columns = picture.shape[:2]
     where = (box[0] - _STRIP, box[1] - _STRIP, box[2] + _STRIP, box[3] + _STRIP)
@@ -94,47 +97,56 @@ def pasted(picture: Pixels, cutout: Cutout, box: Box) -> Pixels:
         int(down[0]) + (int(down[-1]) - int(down[0]) + 1) // 2,
     )
     blended = cv2.seamlessClone(source, picture, strip.astype(np.uint8) * 255, middle, cv2.NORMAL_CLONE)
+    if float(np.abs(blended[whole].astype(np.float32) - result[whole]).mean()) > _MOST_TINT:
+        return result
     result = picture.copy()
     result[strip] = blended[strip]
     return result
 
 
-def free_place(picture: Pixels, box: Box, draw: np.random.Generator) -> Box:
-    """A place for a thing as large as the box: on the same height, since that is as far away, on ground like that around the box.
+def free_place(picture: Pixels, box: Box, draw: np.random.Generator, *, again: bool) -> Box:
+    """A place for the thing in the box: about as high up, since that is as far away, on ground like that around the box.
 
     Args:
         picture: the whole picture.
         box: where the thing is.
         draw: picks one of the best places.
+        again: one more of the thing: not in its place, and smaller where there is no room for its size; else it is to be moved, by
+            at least two thirds of its width.
 
     Raises:
-        EditFailed: there is no room beside it.
+        EditFailed: there is no room beside it, or only on other things.
     """
     rows, columns = picture.shape[:2]
-    taken = neighbourhood(box, (columns, rows))
     scale = min(1.0, _SEARCHED_SIDE / max(rows, columns))
     small = resized(picture, (max(1, round(columns * scale)), max(1, round(rows * scale))))
     lab = np.asarray(cv2.cvtColor(small.astype(np.float32) / 255, cv2.COLOR_RGB2LAB), np.float32)
-    grey = np.ascontiguousarray(lab[..., 0])
-    edges = np.asarray(np.hypot(cv2.Sobel(grey, cv2.CV_32F, 1, 0), cv2.Sobel(grey, cv2.CV_32F, 0, 1)), np.float32)
-    before = _around(lab, edges, box, scale, hollow=True)
-    step = max(1, width(box) // 5)
-    found: list[tuple[float, Box]] = []
-    for down in (0, height(box) // 8, -(height(box) // 8)):
-        for right in [*range(-box[0], columns - box[2] + 1, step), columns - box[2]]:
-            place = moved(box, right, down)
+    before = _around(lab, box, scale, hollow=True)
+    taken = grown(box, 2) if again else (box[0] + width(box) // 3, box[1], box[2] - width(box) // 3, box[3])
+    for size in (1.0, 0.8, 0.6) if again else (1.0,):
+        found = []
+        for place in _candidates(box, (columns, rows), size):
             if contains((columns, rows), place) and not overlap(place, taken):
-                there = _around(lab, edges, place, scale, hollow=False)
-                found.append((float(np.abs(there - before).sum()) + (0 if down == 0 else 3), place))
-    if not found:
-        raise EditFailed(f"there is no room beside it for another {width(box)}x{height(box)} pixels")
-    found.sort()
-    best = [place for score, place in found[:6] if score <= _NEARLY_AS_GOOD * found[0][0] + 1]
-    return best[int(draw.integers(len(best)))]
+                there = _around(lab, place, scale, hollow=False)
+                found.append((float(np.abs(there - before).sum()), place))
+        found.sort()
+        if found and found[0][0] <= _OTHER_GROUND:
+            best = [place for score, place in found[:6] if score <= _NEARLY_AS_GOOD * found[0][0] + 1]
+            return best[int(draw.integers(len(best)))]
+    raise EditFailed(f"there is no free ground beside it for {width(box)}x{height(box)} pixels")
 
 
-def _around(lab: NDArray[np.float32], edges: NDArray[np.float32], box: Box, scale: float, *, hollow: bool) -> NDArray[np.float32]:
-    """(L, a, b, edges) of a place: of the ground around the box, or of the ground that a thing there would hide."""
+def _candidates(box: Box, size: tuple[int, int], scale: float) -> Iterator[Box]:
+    across, down = round(width(box) * scale), round(height(box) * scale)
+    for up in (0, -(height(box) // 8), height(box) // 8):
+        # What is smaller is farther away, and stands higher in the picture.
+        foot = box[3] - up - round(0.4 * (1 - scale) * height(box))
+        for left in [*range(0, size[0] - across, max(1, across // 5)), size[0] - across]:
+            yield left, foot - down, left + across, foot
+
+
+def _around(lab: NDArray[np.float32], box: Box, scale: float, *, hollow: bool) -> NDArray[np.float32]:
+    """Mean and deviation of L, a, b: of the ground around the box, or of what a thing there would hide."""
     near = neighbourhood(box, (round(lab.shape[1] / scale), round(lab.shape[0] / scale)))
     left, top, right, bottom = (round(value * scale) for value in near)
     which = np.zeros(lab.shape[:2], bool)
@@ -143,8 +155,8 @@ def _around(lab: NDArray[np.float32], edges: NDArray[np.float32], box: Box, scal
         left, top, right, bottom = (round(value * scale) for value in box)
         which[top:bottom, left:right] = False
     if not which.any():
-        return np.zeros(4, np.float32)
-    return np.append(lab[which].mean(axis=0), edges[which].mean()).astype(np.float32)
+        return np.zeros(6, np.float32)
+    return np.concatenate([lab[which].mean(axis=0), lab[which].std(axis=0)]).astype(np.float32)
 
 
 def _ground(picture: Pixels, mask: Mask) -> NDArray[np.float32]:

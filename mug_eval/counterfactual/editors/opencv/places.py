@@ -22,7 +22,7 @@ from mug_eval.counterfactual.editors.opencv.region import (
 from mug_eval.counterfactual.plan import Box, EditPlan
 from mug_eval.seeds import derive_seed
 
-_MOST_OF_PICTURE = 0.6
+_MOST_OF_PICTURE = 0.45
 _SIZES = {"tiny": 0.4, "half": 0.5, "smaller": 0.6, "small": 0.6, "shorter": 0.6, "double": 2.0, "twice": 2.0, "huge": 2.0}
 _SIZES |= dict.fromkeys(("larger", "bigger", "large", "big", "taller"), 1.5)
 _LEAST_CHANGE = 1.15
@@ -50,7 +50,7 @@ def places(picture: Pixels, plan: EditPlan, seed: int) -> tuple[Box, ...]:
     elif plan.kind == "move" and plan.to.strip():
         place = _aside(box, plan, size)
     else:
-        place = free_place(picture, box, np.random.default_rng(derive_seed(seed, "place")))
+        place = free_place(picture, box, np.random.default_rng(derive_seed(seed, "place")), again=plan.kind == "add")
     _check_cut_sides(box, place, plan, size)
     return box, place
 
