@@ -77,7 +77,7 @@ class BatchEditor(Editor, Protocol):
     """An editor that is faster at many pictures than at one after the other."""
 
     def edit_many(self, edits: Sequence[Edit]) -> Sequence[Image.Image | EditFailed]:
-        """One result for each edit, in order; the same as :meth:`edit` would give, one failure leaving the others alone.
+        """One result for each edit, in order; what :meth:`edit` would give, but for rounding. One failure leaves the others alone.
 
         Raises:
             UserError: as :meth:`edit`.

@@ -12,6 +12,7 @@ import re
 import threading
 import urllib.request
 from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import aiohttp
@@ -35,12 +36,11 @@ _LONGEST_WAIT = 60.0
 Result = TypeVar("Result")
 
 
-class HttpEditor:
-    """An editor over HTTP, several requests at a time, on an event loop of its own, so that it can be called from any thread.
+@dataclass(frozen=True, slots=True)
+class HttpSettings:
+    """A server's model and how it is asked.
 
-    The key comes from the environment and goes into the requests' header, nowhere else.
-
-    Args:
+    Attributes:
         model: the model's name at the server.
         base_url: the address up to ``/v1``.
         key_env: the environment variable with the key; servers on this machine or network may do without one.
@@ -51,45 +51,52 @@ class HttpEditor:
         sizes: (width, height) of the pictures that the server makes; a picture is laid onto the one most like it and cut out of the
             result. Empty: it is sent as it is, and may come back at another size of the same proportions.
         fields: further fields of the form (``quality``, ``response_format``, ...).
+    """
+
+    model: str
+    base_url: str
+    key_env: str = "OPENAI_API_KEY"
+    concurrency: int = 4
+    timeout: float = 300.0
+    tries: int = 5
+    first_wait: float = 1.0
+    sizes: tuple[tuple[int, int], ...] = ()
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+
+class HttpEditor:
+    """An editor over HTTP, several requests at a time, on an event loop of its own, so that it can be called from any thread.
+
+    The key comes from the environment and goes into the requests' header, nowhere else.
+
+    Args:
+        settings: the server.
 
     Raises:
         UserError: the address is none, or the key is missing.
     """
 
-    def __init__(
-        self,
-        model: str,
-        base_url: str,
-        *,
-        key_env: str = "OPENAI_API_KEY",
-        concurrency: int = 4,
-        timeout: float = 300.0,
-        tries: int = 5,
-        first_wait: float = 1.0,
-        sizes: Sequence[tuple[int, int]] = (),
-        fields: Mapping[str, str] | None = None,
-    ) -> None:
-        self.name: Final = f"http:{model}"
-        self.batch: Final = max(1, concurrency)
-        self._model, self._fields = model, dict(fields or {})
-        self._url = _endpoint(base_url)
-        place = provider(base_url)
-        key = os.environ.get(key_env, "").strip()
+    def __init__(self, settings: HttpSettings) -> None:
+        self._settings = s = settings
+        self.name: Final = f"http:{s.model}"
+        self.batch: Final = max(1, s.concurrency)
+        self._url = _endpoint(s.base_url)
+        place = provider(s.base_url)
+        key = os.environ.get(s.key_env, "").strip()
         if not key and place != LOCAL:
-            raise UserError(f"{self._url.host} needs a key; set the environment variable {key_env}")
+            raise UserError(f"{self._url.host} needs a key; set the environment variable {s.key_env}")
+        if key and not (key.isascii() and key.isprintable() and " " not in key):
+            raise UserError(f"the environment variable {s.key_env} does not hold a key: it has characters that no key has")
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._scrub = Scrubber(key or None)
-        self._where = f"{model} at {self._url.host}:{self._url.port}"
-        local = place == LOCAL or urllib.request.proxy_bypass(self._url.host or "")
-        self._proxy = None if local else urllib.request.getproxies().get(self._url.scheme)
-        self._timeout, self._tries, self._first_wait = timeout, max(1, tries), first_wait
-        self._sizes = tuple(sizes)
+        self._where = f"{s.model} at {self._url.host}:{self._url.port}"
+        direct = place == LOCAL or urllib.request.proxy_bypass(self._url.host or "")
+        self._proxy = None if direct else urllib.request.getproxies().get(self._url.scheme)
         self._takes_seed = True
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._starting = threading.Lock()
-        settings = json.dumps([self._sizes, sorted(self._fields.items())])
-        self._fingerprint = f"http:{model}@{place} {settings}"
+        self._fingerprint = f"http:{s.model}@{place} {json.dumps([s.sizes, sorted(s.fields.items())])}"
 
     @property
     def fingerprint(self) -> str:
@@ -144,7 +151,7 @@ class HttpEditor:
     async def _edit(self, edit: Edit) -> Image.Image | EditFailed:
         try:
             words = instruction(edit.plan)
-            canvas = Canvas.for_sizes(edit.image.size, self._sizes)
+            canvas = Canvas.for_sizes(edit.image.size, self._settings.sizes)
             return canvas.cut(await self._ask(canvas.laid(edit.image), words, edit.seed))
         except EditFailed as failure:
             return failure
@@ -155,7 +162,7 @@ class HttpEditor:
         Raises:
             EditFailed, UserError: as :meth:`edit`.
         """
-        wait, attempt = self._first_wait, 0
+        wait, attempt = self._settings.first_wait, 0
         while True:
             attempt += 1
             try:
@@ -171,7 +178,7 @@ class HttpEditor:
                 raise UserError(str(error))
             if isinstance(error, RefusedError) or not isinstance(error, TransientError):
                 raise EditFailed(str(error))
-            if attempt >= self._tries:
+            if attempt >= self._settings.tries:
                 if error.unreachable:
                     raise UserError(f"{error} ({attempt} tries); is the server up and the address right?")
                 raise EditFailed(f"{error} ({attempt} tries)")
@@ -186,9 +193,9 @@ class HttpEditor:
             TransientError: it did not answer, or endlessly.
         """
         form = aiohttp.FormData()
-        for name, value in {"model": self._model, "prompt": words, "n": "1", **self._fields}.items():
+        for name, value in {"model": self._settings.model, "prompt": words, "n": "1", **self._settings.fields}.items():
             form.add_field(name, value)
-        if self._sizes:
+        if self._settings.sizes:
             form.add_field("size", f"{image.width}x{image.height}")
         if self._takes_seed:
             form.add_field("seed", str(seed))
@@ -239,7 +246,7 @@ class HttpEditor:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=self.batch),
                 headers=self._headers,
-                timeout=aiohttp.ClientTimeout(total=self._timeout, sock_connect=min(30.0, self._timeout)),
+                timeout=aiohttp.ClientTimeout(total=self._settings.timeout, sock_connect=min(30.0, self._settings.timeout)),
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session

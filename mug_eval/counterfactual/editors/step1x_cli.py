@@ -40,22 +40,22 @@ class Step1XCommand:
         guidance: strength of classifier-free guidance.
         offload: keep only what is at work on the GPU.
         quantized: FP8 weights.
-        lora: LoRA weights, or None.
+        lora: a file of LoRA weights, or "".
         batch: pictures for one start of the command.
         start_timeout: seconds for loading the weights.
         timeout: seconds more for each picture.
         script: the command, in ``folder``.
     """
 
-    folder: Path
-    weights: Path
+    folder: str
+    weights: str
     python: str = "python"
     size_level: int = 512
     steps: int = 28
     guidance: float = 6.0
     offload: bool = False
     quantized: bool = False
-    lora: Path | None = None
+    lora: str = ""
     batch: int = 16
     start_timeout: float = 900.0
     timeout: float = 180.0
@@ -93,9 +93,9 @@ class Step1XCLI:
     def fingerprint(self) -> str:
         """The weights' folder by name, and the options that change pictures."""
         c = self._command
-        lora = f" lora {c.lora.name}" if c.lora else ""
+        lora = f" lora {Path(c.lora).name}" if c.lora else ""
         low = f"{' quantized' * c.quantized}{' offload' * c.offload}"
-        return f"step1x-cli:{c.weights.name} size {c.size_level} steps {c.steps} guidance {c.guidance:g}{low}{lora}"
+        return f"step1x-cli:{self._weights.name} size {c.size_level} steps {c.steps} guidance {c.guidance:g}{low}{lora}"
 
     def edit(self, image: Image.Image, plan: EditPlan, seed: int) -> Image.Image:
         """See ``Editor.edit``; :meth:`edit_many` loads the weights less often.
@@ -150,7 +150,7 @@ class Step1XCLI:
         """
         c = self._command
         options = {
-            "--model_path": c.weights.absolute(),
+            "--model_path": self._weights,
             "--input_dir": place / "in",
             "--output_dir": place / "out",
             "--json_path": place / "prompts.json",
@@ -158,13 +158,18 @@ class Step1XCLI:
             "--num_steps": c.steps,
             "--cfg_guidance": c.guidance,
             "--size_level": c.size_level,
-        } | ({"--lora": c.lora.absolute()} if c.lora else {})
+        } | ({"--lora": Path(c.lora).expanduser().absolute()} if c.lora else {})
         arguments = [c.python, c.script, *(str(part) for option in options.items() for part in option)]
         arguments += ["--offload"] * c.offload + ["--quantized"] * c.quantized
         with (place / "said").open("w+b") as said:
             try:
                 process = subprocess.Popen(
-                    arguments, cwd=c.folder, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, start_new_session=True
+                    arguments,
+                    cwd=self._folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
                 )
             except OSError as error:
                 raise UserError(f"step1x-cli: {c.python} cannot be started: {error.strerror or error}") from error
