@@ -96,7 +96,7 @@ def open_editor(entry: EditorEntry | str, *, base_url: str | None = None, device
         address = base_url or settings.get("base_url") or os.environ.get(BASE_URL_VARIABLE)
         if not address:
             raise UserError(
-                f"{entry.name}: where is it served? give its base URL, e.g. http://127.0.0.1:8000/v1, or set {BASE_URL_VARIABLE}"
+                f"{entry.name}: where is it served? give a base URL (http://127.0.0.1:8000/v1) or set {BASE_URL_VARIABLE}"
             )
         settings["base_url"] = address
     return _KINDS[entry.kind](entry.name, settings)

@@ -75,12 +75,11 @@ class Step1XCLI:
     name: Final = "step1x-cli"
 
     def __init__(self, command: Step1XCommand) -> None:
-        if not (command.folder / command.script).is_file():
-            raise UserError(
-                f"step1x-cli: there is no {command.script} in {command.folder}; give the folder of Step1X-Edit's repository"
-            )
-        if not command.weights.is_dir():
-            raise UserError(f"step1x-cli: there is no folder of weights {command.weights}")
+        self._folder, self._weights = (Path(each).expanduser().absolute() for each in (command.folder, command.weights))
+        if not (self._folder / command.script).is_file():
+            raise UserError(f"step1x-cli: no {command.script} in {self._folder}; give the folder of Step1X-Edit's repository")
+        if not self._weights.is_dir():
+            raise UserError(f"step1x-cli: there is no folder of weights {self._weights}")
         self._command = command
         self._worked = False
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import ImageColor
 
 from mug_eval.counterfactual.editors.editor import EditFailed
-from mug_eval.counterfactual.editors.opencv.masks import Mask, Pixels, feathered
+from mug_eval.counterfactual.editors.opencv.masks import Mask, Pixels, feathered, widened
 
 Floats = NDArray[np.float32]
 
@@ -44,7 +44,7 @@ def named_colour(words: str) -> tuple[float, float, float] | None:
     """(L, a, b) of a colour in words (``dark red``, ``#1e90ff``, ``bright sky blue``), None if no colour is named."""
     parts = re.findall(r"#[0-9a-f]{6}|#[0-9a-f]{3}\b|[a-z]+", words.lower())
     rgb: tuple[int, ...] | None = None
-    for count in (3, 2, 1):
+    for count in (1,) if parts and parts[-1] in _COLOURS else (3, 2, 1):
         for start in range(len(parts) - count, -1, -1):
             rgb = rgb or _lookup("".join(parts[start : start + count]))
     if rgb is None:
@@ -83,7 +83,7 @@ def recoloured(picture: Pixels, mask: Mask, words: str, target: str) -> Pixels:
     highlight = np.clip((98 - moved[..., 0]) / max(98 - new_lightness, 20.0), 0.0, 1.0)  # a gleam has the colour of the light
     for channel, value in ((1, a), (2, b)):
         moved[..., channel] = value * depth * np.minimum(1, highlight * 1.6) + 0.35 * (lab[..., channel] - main[channel])
-    weight = (feathered(mask, 1.5) * share)[..., None]
+    weight = (feathered(widened(mask, 1), 1.5) * share)[..., None]
     result = lab + weight * (moved - lab)
     rgb = cv2.cvtColor(result.astype(np.float32), cv2.COLOR_LAB2RGB)
     changed = picture.copy()
@@ -122,9 +122,10 @@ def _near(lab: Floats, main: Floats) -> Floats:
     """Weights in 0..1: how far each pixel has the main colour, in whatever light."""
     chroma = float(np.hypot(main[1], main[2]))
     if chroma > 18:
-        # A shade of the colour has its hue at less of its chroma: distance from the line between the colour and black.
-        along = np.clip((lab[..., 1] * main[1] + lab[..., 2] * main[2]) / chroma**2, 0.25, 1.6)
-        distance = np.hypot(lab[..., 1] - along * main[1], lab[..., 2] - along * main[2]) + 10 * np.maximum(0, 0.5 - along)
+        # Its hue at another chroma, but no less than about its share of light: a dark spot is the thing in shade, a pale one a label.
+        least = 0.5 * np.clip(lab[..., 0] / max(float(main[0]), 10.0), 0, 1.5)
+        along = np.clip((lab[..., 1] * main[1] + lab[..., 2] * main[2]) / chroma**2, least, 1.6)
+        distance = np.hypot(lab[..., 1] - along * main[1], lab[..., 2] - along * main[2])
     else:
         distance = np.hypot(lab[..., 1] - main[1], lab[..., 2] - main[2]) + 0.35 * np.abs(lab[..., 0] - main[0])
     step = np.clip((_FAR - distance) / (_FAR - _NEAR), 0, 1)

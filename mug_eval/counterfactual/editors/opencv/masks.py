@@ -130,7 +130,9 @@ def _grabcut(picture: Pixels, box: Box, seed: int, *, sure_middle: bool, thoroug
     except cv2.error:  # too few pixels or colours for its mixtures
         return None
     found = (labels == cv2.GC_FGD) | (labels == cv2.GC_PR_FGD)
-    main = np.asarray(cv2.morphologyEx(found.astype(np.uint8), cv2.MORPH_OPEN, np.ones((2, 2), np.uint8)) > 0)
+    main = np.asarray(
+        cv2.morphologyEx(found.astype(np.uint8), cv2.MORPH_OPEN, np.ones((3, 3), np.uint8)) > 0
+    )  # even sizes shift it
     main = filled(_large_parts(main))
     inside = main[box[1] : box[3], box[0] : box[2]]
     share = np.count_nonzero(inside) / max(1, inside.size)

@@ -103,9 +103,9 @@ def _mirrored(box: Box, plan: EditPlan, size: tuple[int, int]) -> Box:
     place = moved(box, 0, down) if upright else moved(box, right, 0)
     # Into the picture, as long as it stays on the other side.
     place = moved(place, max(0, -place[0]) - max(0, place[2] - size[0]), max(0, -place[1]) - max(0, place[3] - size[1]))
-    middle = (place[1] + place[3] if upright else place[0] + place[2]) / 2
-    wanted, edge = (down, (other[1] + other[3]) / 2) if upright else (right, (other[0] + other[2]) / 2)
-    beyond = middle > edge if wanted > 0 else middle < edge
+    axis, wanted = (1, down) if upright else (0, right)
+    middle = (place[axis] + place[axis + 2]) / 2
+    beyond = middle > other[axis + 2] if wanted > 0 else middle < other[axis]
     if not contains(size, place) or not beyond or overlap(place, box):
         raise EditFailed(f"there is no room for {plan.target!r} on the other side")
     return place
