@@ -109,10 +109,11 @@ def save_qwen_image_edit(folder: Path, work: Path) -> Path:
         QwenImageEditPipeline,
         QwenImageTransformer2DModel,
     )
-    from transformers import AutoProcessor, Qwen2_5_VLForConditionalGeneration
+    from transformers import AutoProcessor, Qwen2_5_VLForConditionalGeneration, Qwen2VLProcessor
 
     vlm = save_qwen(work / "vlm", hidden=16, heads=2, kv_heads=2, intermediate=32)
-    processor = AutoProcessor.from_pretrained(vlm)
+    own = AutoProcessor.from_pretrained(vlm)
+    processor = Qwen2VLProcessor(own.image_processor, own.tokenizer, own.video_processor, own.chat_template)
     torch.manual_seed(0)
     transformer = QwenImageTransformer2DModel(
         patch_size=2,
