@@ -86,7 +86,7 @@ def test_an_edit_has_the_pictures_size_and_follows_seed_words_and_picture(
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_at_once_are_what_each_is_alone(kind: str, opened: Callable[[str], DiffusersEditor]) -> None:
     editor = opened(kind)
-    narrow = PICTURE.resize((64, 96))
+    narrow = PICTURE.resize((96, 128))
     pictures = [PICTURE, narrow, Image.fromarray(255 - np.asarray(PICTURE)), PICTURE]
     edits = [Edit(picture, plan(f"Remove thing {number}."), number) for number, picture in enumerate(pictures)]
     edits.insert(2, Edit(PICTURE, plan(" "), 9))
@@ -122,8 +122,9 @@ def test_the_fingerprint_tells_weights_and_settings_apart(folders: dict[str, Pat
     other = tmp_path / "pix2pix"
     shutil.copytree(folders["pix2pix"], other)
     assert DiffusersEditor("e", replace(settings, model=str(other))).fingerprint in prints, "a copy is the same model"
+    other = shutil.copytree(other, tmp_path / "changed" / "pix2pix")
     weights = next((other / "unet").glob("*.safetensors"))
-    weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
+    weights.write_bytes(weights.read_bytes()[:-1] + bytes([weights.read_bytes()[-1] ^ 1]))
     prints.add(DiffusersEditor("e", replace(settings, model=str(other))).fingerprint)
     assert len(prints) == 4
     assert not any(str(folders["pix2pix"].parent) in each for each in prints), "no path of this machine"

@@ -120,7 +120,7 @@ def test_mirrored_it_is_as_far_on_the_other_side() -> None:
 
 @pytest.mark.parametrize(("size", "factor"), [("smaller", 0.6), ("half as large", 0.5), ("150 %", 1.5), ("twice as big", 2.0)])
 def test_another_size_stands_on_the_same_foot(size: str, factor: float) -> None:
-    left, top, right, bottom = red_box(edited(EditPlan("resize", "ball", BOX, size)))
+    left, _, right, bottom = red_box(edited(EditPlan("resize", "ball", BOX, size)))
     assert right - left == pytest.approx(40 * factor, rel=0.12)
     assert bottom == pytest.approx(BOX[3], abs=3) and (left + right) / 2 == pytest.approx(80, abs=3)
 
