@@ -281,7 +281,7 @@ def _players(args: argparse.Namespace) -> list[Player]:
     players: dict[str, Player] = {}
     for method_name, spec in named:
         method, fixed = find_method(method_name)
-        spec = _at(spec, args.base_url)
+        spec = at_server(spec, args.base_url)
         if spec.kind == "hf":
             spec = replace(spec, device=args.device, dtype=args.dtype)
         name = f"{method_name}-{safe_name(spec.name)}"
@@ -294,8 +294,12 @@ def _players(args: argparse.Namespace) -> list[Player]:
     return list(players.values())
 
 
-def _at(spec: BackboneSpec, base_url: str | None) -> BackboneSpec:
-    """The backbone at the server that the user named."""
+def at_server(spec: BackboneSpec, base_url: str | None) -> BackboneSpec:
+    """The backbone at the server that the user named.
+
+    Raises:
+        UserError: a backbone that uses no server, or an address that cannot be.
+    """
     if base_url is None:
         return spec
     if spec.given_kind not in (None, "openai"):
@@ -382,7 +386,7 @@ def _decoding(backbone: BackboneSpec, preset: str, settings: Mapping[str, Any]) 
     if isinstance(image.get("size"), str | int):
         image["size"] = _size(str(image["size"]))
     decoding = resolve(Sampling, sampling, where="sampling")
-    _check_sampling(decoding)
+    check_sampling(decoding)
     return decoding, resolve(ImageSettings, image, where="image")
 
 
@@ -396,7 +400,12 @@ def _size(text: str) -> list[int] | None:
     return [int(sides[1]), int(sides[2])]
 
 
-def _check_sampling(sampling: Sampling) -> None:
+def check_sampling(sampling: Sampling) -> None:
+    """See that decoding settings can be meant.
+
+    Raises:
+        UserError: one is out of range.
+    """
     if sampling.temperature is not None and not 0 <= sampling.temperature <= 2:
         raise UserError(f"sampling.temperature={sampling.temperature:g} must lie in 0..2")
     if sampling.top_p is not None and not 0 < sampling.top_p <= 1:

@@ -94,6 +94,7 @@ class JobProgress:
         done: questions with a finished game, those of an earlier run too.
         owed: questions that failed in this run.
         unparsed: finished games of this run without an answer.
+        lacking: what ``unparsed`` counts, where the work is no game.
     """
 
     name: str
@@ -103,6 +104,7 @@ class JobProgress:
     done: int = 0
     owed: int = 0
     unparsed: int = 0
+    lacking: str = "unparsed"
     started: float = field(init=False)
     before: Traffic = field(init=False)
     _done_at: deque[tuple[float, int]] = field(init=False, default_factory=deque)
@@ -159,7 +161,7 @@ class JobProgress:
         left = self.total - self.done - self.owed
         parts = [f"{self.done}/{self.total} done"]
         parts += [f"{self.owed} owed"] if self.owed else []
-        parts += [f"{self.unparsed} unparsed"] if self.unparsed else []
+        parts += [f"{self.unparsed} {self.lacking}"] if self.unparsed else []
         speed = f"{calls_a_second:.1f}/s" if calls_a_second >= 1 else f"{60 * calls_a_second:.1f}/min"
         parts += [f"{spent.calls:,} calls at {speed}", f"{spent.tokens} tokens"]
         parts += [f"{spent.hits} replayed"] if spent.hits else []
@@ -179,7 +181,7 @@ def closing_line(job: JobProgress) -> str:
     """What a job came to, in one line."""
     spent = job.spent()
     return (
-        f"{job.name}: {job.done} of {job.total} questions done, {job.owed} owed, {job.unparsed} unparsed; "
+        f"{job.name}: {job.done} of {job.total} questions done, {job.owed} owed, {job.unparsed} {job.lacking}; "
         f"{spent.calls} calls ({spent.hits} replayed, {spent.retries} retries), {spent.tokens} tokens "
         f"in {duration(job.clock() - job.started)}"
     )
@@ -216,7 +218,9 @@ class Reporter:
         self._news: dict[int, tuple[object, float]] = {}
         self._lock = threading.Lock()
 
-    def job(self, name: str, total: int, *, done: int = 0, traffic: Callable[[], Traffic] = Spent) -> JobProgress:
+    def job(
+        self, name: str, total: int, *, done: int = 0, traffic: Callable[[], Traffic] = Spent, lacking: str = "unparsed"
+    ) -> JobProgress:
         """Begin to show a job.
 
         Args:
@@ -224,8 +228,9 @@ class Reporter:
             total: its questions.
             done: those that an earlier run finished.
             traffic: reads the dispatcher's counts.
+            lacking: what is said of those that ended without what they were to give.
         """
-        job = JobProgress(name, total, traffic, self._clock, done=done)
+        job = JobProgress(name, total, traffic, self._clock, done=done, lacking=lacking)
         task = self._live.add_task(printable(name), total=total, completed=done, status="") if self._live else None
         with self._lock:
             self._jobs.append((job, task))

@@ -94,6 +94,14 @@ class Benchmark(Protocol):
         """
         ...
 
+    def pictures(self, index: str) -> tuple[tuple[int, bytes], ...]:
+        """The pictures of ``question(index).images`` as the TSV holds them: (which of the row's pictures, from 0; its bytes).
+
+        Raises:
+            QuestionError: as ``question``.
+        """
+        ...
+
     def prediction(self, index: str, answer: Answer | Unparsed) -> str:
         """The text that the scorer will read for an answer."""
         ...

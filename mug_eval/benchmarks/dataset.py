@@ -13,7 +13,7 @@ from mug_eval.atomic import atomic_write
 from mug_eval.benchmarks import vlmeval
 from mug_eval.benchmarks.benchmark import CounterfactualSource, Scores
 from mug_eval.benchmarks.exchange import exchange_bytes, prediction_text
-from mug_eval.benchmarks.prompt import answer_format, build_prompt, build_question, picture_cells
+from mug_eval.benchmarks.prompt import PictureAt, answer_format, build_prompt, build_question, picture_bytes, picture_cells
 from mug_eval.benchmarks.score import score_predictions
 from mug_eval.benchmarks.table import check_table, restore_words
 from mug_eval.benchmarks.task import Task
@@ -71,6 +71,13 @@ class VLMEvalBenchmark:
         """See :class:`~mug_eval.benchmarks.benchmark.Benchmark`."""
         row = self._row(index)
         return build_question(self._task, row, build_prompt(self._dataset, row), self._image_size, self._counterfactuals)
+
+    def pictures(self, index: str) -> tuple[tuple[int, bytes], ...]:
+        """See :class:`~mug_eval.benchmarks.benchmark.Benchmark`."""
+        row = self._row(index)
+        encoded = picture_bytes(row)
+        places = [part.position for part in build_prompt(self._dataset, row) if isinstance(part, PictureAt)]
+        return tuple((position, encoded[position]) for position in places)
 
     def prediction(self, index: str, answer: Answer | Unparsed) -> str:
         """See :class:`~mug_eval.benchmarks.benchmark.Benchmark`."""

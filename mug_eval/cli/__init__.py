@@ -27,6 +27,7 @@ commands:
   run    play models on benchmarks and score them (the same as python run_eval.py)
   show   print one whole game as text
   demo   play every protocol on drawn scenes with the model that comes with mug_eval
+  counterfactuals  build the altered pictures that MUG plays with, report on them, publish them
   scenes write benchmarks of drawn scenes with counterfactual pictures
   list   methods, backbones, benchmarks and presets, and what each needs
 
@@ -90,13 +91,18 @@ def _command(arguments: list[str]) -> int:
         from mug_eval.cli import scenes
 
         return scenes.command(rest)
+    if command == "counterfactuals":
+        from mug_eval.cli import counterfactuals
+
+        return counterfactuals.command(rest)
     if command in ("list", "--list"):
         from mug_eval.cli import listing
 
         return listing.command(rest)
+    commands = ("run", "show", "demo", "scenes", "counterfactuals", "list")
     if command.startswith("-"):
-        raise UserError(f"name a command before {command}, e.g. mug-eval run {command} ... (run, show, demo, scenes or list)")
-    raise UserError(unknown("command", command, ("run", "show", "demo", "scenes", "list")))
+        raise UserError(f"name a command before {command}, e.g. mug-eval run {command} ... ({', '.join(commands)})")
+    raise UserError(unknown("command", command, commands))
 
 
 def guarded(action: Callable[[], int]) -> int:

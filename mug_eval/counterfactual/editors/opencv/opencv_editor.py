@@ -52,6 +52,14 @@ class OpenCVEditor:
         """
         return tuple(neighbourhood(box, image.size) for box in places(np.asarray(image.convert("RGB")), plan, seed))
 
+    def places(self, image: Image.Image, plan: EditPlan, seed: int) -> tuple[Box, ...]:
+        """Where the target is, and where it, or one more of it, will be.
+
+        Raises:
+            EditFailed: as by :meth:`edit`.
+        """
+        return places(np.asarray(image.convert("RGB")), plan, seed)
+
     def edit(self, image: Image.Image, plan: EditPlan, seed: int) -> Image.Image:
         """See ``Editor.edit``.
 

@@ -1,0 +1,53 @@
+"""Edits of what a question is not about, for ``--ablation random-edit``: is it the counterfactual that helps, or any difference?"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+
+from mug_eval.counterfactual.plan import EditKind, EditPlan
+from mug_eval.counterfactual.planner import Chosen, NoPlan, Survey
+from mug_eval.counterfactual.question_types import question_words
+from mug_eval.question import Question
+
+_COLOURS = ("red", "orange", "yellow", "green", "blue", "purple", "brown", "pink")
+
+
+def unrelated_plans(question: Question, known: Survey, rng: random.Random) -> Iterator[Chosen]:
+    """Removals and recolours of things of which question and options name neither the name nor a property, in an order drawn by ``rng``.
+
+    Args:
+        question: what is asked.
+        known: the scene graph.
+        rng: draws the order and the colours.
+
+    Raises:
+        NoPlan: the question names everything that there is, or everything that there is was tried.
+    """
+    asked = " ".join([question_words(question), *(text for _, text in question.answer_format.options)])
+    named = set(_stems(asked))
+    free = [
+        number
+        for number, thing in enumerate(known.graph.things)
+        if not named & set(_stems(f"{thing.name} {' '.join(thing.attributes)}"))
+    ]
+    kinds: tuple[EditKind, ...] = ("recolour",) if known.type.kind == "quantity" else ("remove", "recolour")  # "how many objects"
+    edits = [(number, kind) for number in free for kind in kinds]
+    rng.shuffle(edits)
+    for number, kind in edits:
+        thing = known.graph.things[number]
+        if kind == "remove":
+            yield Chosen(EditPlan("remove", thing.name, thing.box, instruction=f"Remove the {thing.name}."), number)
+        else:
+            colour = rng.choice([colour for colour in _COLOURS if colour not in thing.attributes])
+            words = f"Make the {thing.name} {colour}."
+            yield Chosen(EditPlan("recolour", thing.name, thing.box, colour, instruction=words), number)
+    if not edits:
+        raise NoPlan("no_plan", "the question names everything that the picture was found to hold")
+    raise NoPlan("no_plan", "no other thing is there that the question does not name")
+
+
+def _stems(text: str) -> list[str]:
+    """Words without a plural's ending, short ones left out."""
+    return [re.sub(r"(?:ies|es|s)$", "", word) for word in re.findall(r"[a-z]{3,}", text.lower())]
