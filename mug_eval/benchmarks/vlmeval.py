@@ -96,6 +96,11 @@ def load(module: str) -> Any:
                 torch.set_grad_enabled(gradients)
 
 
+def downloaded(name: str) -> Path:
+    """Where VLMEvalKit puts the published set of that name; it need not be there."""
+    return Path(str(load("vlmeval.smp").LMUDataRoot())) / f"{name}.tsv"
+
+
 def construct(loader: str, name: str, inspect: Callable[[Path, Any], None], data_folder: Path | None) -> Any:
     """An instance of one of VLMEvalKit's dataset classes, whose table was inspected before any cell of it is evaluated.
 

@@ -47,7 +47,9 @@ def command(argv: Sequence[str]) -> int:
     if not argv or argv[0] in ("-h", "--help"):
         print(_OVERVIEW, end="", file=sys.stdout if argv else sys.stderr)
         return 0 if argv else 2
-    commands = {"build": _build, "report": _report, "publish": _publish}
+    from mug_eval.cli import counterfactuals_report
+
+    commands = {"build": _build, "report": counterfactuals_report.report, "publish": counterfactuals_report.publish}
     if argv[0] not in commands:
         raise UserError(unknown("command", argv[0], commands))
     return commands[argv[0]](argv[1:])
@@ -227,24 +229,3 @@ def _data_file(benchmark: str, given: str | None) -> Path | None:
     if not path.is_file():
         raise UserError(f"--data-file {given}: {'not a file' if path.exists() else 'no such file'}")
     return path
-
-
-def _report(argv: Sequence[str]) -> int:
-    raise UserError("not yet")
-
-
-def _publish(argv: Sequence[str]) -> int:
-    parser = Parser(
-        "mug-eval counterfactuals publish",
-        "STORE OUT [--data-file TSV]",
-        "Write a store's accepted pictures as an image folder with their provenance, without answers.",
-    )
-    parser.add_argument("store", type=Path, metavar="STORE", help="from mug-eval counterfactuals build")
-    parser.add_argument("out", type=Path, metavar="OUT", help="a folder that is not there yet")
-    parser.add_argument("--data-file", metavar="TSV", help="publish the originals from this file too; mind their licence")
-    args = parser.read(argv)
-    from mug_eval.counterfactual.publish import publish
-
-    count = publish(args.store, args.out)
-    print(f"{args.out}: {count} pictures; datasets.load_dataset('imagefolder', data_dir='{args.out}') reads them")
-    return 0
