@@ -10,13 +10,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from mug_eval.atomic import atomic_write
 from mug_eval.backbones.catalogue import open_backbone
 from mug_eval.benchmarks import Benchmark, check_judge, load_task, open_benchmark
+from mug_eval.building import BuildPlan, open_source, run_build
 from mug_eval.chat import ChatModel
-from mug_eval.counterfactual.folder import CounterfactualFolder
+from mug_eval.counterfactual.editors import parse_editor
+from mug_eval.counterfactual.folder import MANIFEST, CounterfactualFolder
 from mug_eval.engine.budget import Budget
 from mug_eval.engine.dispatcher import Dispatcher, DispatchPolicy
 from mug_eval.engine.games import GamesFile
@@ -50,6 +53,11 @@ def evaluate(plan: Plan) -> int:
 
         opened = _Opened(plan)
         print(dry_run(plan, opened.benchmark), end="")
+        if any(job.build and opened.counterfactuals(job) is None for job in plan.jobs):
+            print(
+                "--counterfactuals auto builds the pictures first: at least 3 calls a question and 2 for each accepted edit, which are not "
+                "in these numbers, and most games then have an undercover"
+            )
         return 0
     evaluation: _Evaluation | None = None
     try:
@@ -77,6 +85,8 @@ class _Opened:
     def counterfactuals(self, job: Job) -> CounterfactualFolder | None:
         """The pictures I- of a job; None if it has none or does not look at them."""
         if job.counterfactuals is None or not job.method.uses_counterfactual:
+            return None
+        if job.build and not _holds_pictures(job.counterfactuals):  # not built yet, or nothing was accepted
             return None
         key = (job.counterfactuals, job.image_size, job.match)
         if key not in self._folders:
@@ -122,6 +132,38 @@ class _Evaluation:
         # A cluster's time limit ends a run as Ctrl-C does: replies that have come back are recorded.
         with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread: the caller's to handle
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        with Journal(self.plan.work_dir / "journal.sqlite") as journal:
+            try:
+                await self._build_counterfactuals(journal)
+                await self._play(journal)
+            finally:
+                for model, _ in self._models.values():
+                    await model.close()
+
+    async def _build_counterfactuals(self, journal: Journal) -> None:
+        """``--counterfactuals auto``: the pictures I- of the jobs, planned by the backbone that plays, edited by ``opencv``."""
+        builds = {job.counterfactuals: job for job in self.plan.jobs if job.build}
+        for folder, job in builds.items():
+            assert folder is not None
+            plan = BuildPlan(
+                out=folder,
+                benchmark=job.benchmark,
+                planner=job.backbone,
+                editor=parse_editor("opencv"),
+                data_file=job.data_file,
+                limit=job.limit,
+                sampling=job.sampling,
+                about="other" if job.ablation == "random-edit" else "question",
+                seed=job.seed,
+            )
+            model, dispatcher = self._dispatcher(job, journal)
+            source = open_source(plan, self.plan.work_dir)
+            built = await run_build(plan, source, dispatcher, model.fingerprint, self.plan.concurrency, self.reporter)
+            self.reporter.note(f"{folder}: {built.accepted} of {built.questions} questions have a counterfactual picture")
+            if built.owed and not self.plan.allow_missing:
+                raise RunStopped(f"the counterfactual pictures of {len(built.owed)} questions of {job.benchmark} are owed")
+
+    async def _play(self, journal: Journal) -> None:
         jobs = self.plan.jobs
         identities = []
         said: set[str] = set()
@@ -135,17 +177,12 @@ class _Evaluation:
             identities.append(self._identity(job, benchmark))
         for judge in sorted({_judge(job) for job in jobs}):
             await asyncio.to_thread(check_judge, judge)
-        with Journal(self.plan.work_dir / "journal.sqlite") as journal:
-            try:
-                for job in jobs:
-                    self._dispatcher(job, journal)
-                for job, mine in zip(jobs, identities, strict=True):
-                    ResultFolder.of(self.plan.work_dir, job).begin(mine)
-                for job, mine in zip(jobs, identities, strict=True):
-                    await self._play_and_score(job, mine, journal)
-            finally:
-                for model, _ in self._models.values():
-                    await model.close()
+        for job in jobs:
+            self._dispatcher(job, journal)
+        for job, mine in zip(jobs, identities, strict=True):
+            ResultFolder.of(self.plan.work_dir, job).begin(mine)
+        for job, mine in zip(jobs, identities, strict=True):
+            await self._play_and_score(job, mine, journal)
 
     def _identity(self, job: Job, benchmark: Benchmark) -> dict[str, Any]:
         folder = self.opened.counterfactuals(job)
@@ -255,6 +292,13 @@ def _played_without(job: Job, tally: Tally) -> tuple[str, ...]:
         return ()
     more = "" if job.counterfactuals else "; give --counterfactuals DIR"
     return (f"{without} of {tally.questions} questions had no counterfactual picture and were played without an undercover{more}",)
+
+
+def _holds_pictures(store: Path) -> bool:
+    try:
+        return (store / MANIFEST).stat().st_size > 0
+    except OSError:
+        return False
 
 
 def _judge(job: Job) -> str:

@@ -21,6 +21,7 @@ def identity(job: Job, *, dataset_sha256: str = "", counterfactuals_sha256: str 
     """
     pictures = job.method.uses_counterfactual and job.counterfactuals is not None
     return {
+        **({} if job.ablation is None else {"ablation": job.ablation}),
         "method": job.method.name,
         "config": as_json(job.config),
         "backbone": job.backbone.identity,

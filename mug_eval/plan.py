@@ -9,37 +9,22 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from mug_eval.ablations import ABLATIONS, AUTO, pictures_of, split_ablation
 from mug_eval.backbones.catalogue import BackboneSpec, load_catalogue, parse_backbone
 from mug_eval.benchmarks import task_names
 from mug_eval.chat import Sampling
-from mug_eval.configuration import as_json, load_config, merge, parse_set, resolve
+from mug_eval.configuration import load_config, merge, parse_set, resolve
+from mug_eval.counterfactual.folder import Match
+from mug_eval.decoding import decoding
 from mug_eval.errors import UserError
 from mug_eval.methods import Method, methods
 from mug_eval.names import nearest, unknown
 
-Match = Literal["question", "image"]
-
 _CHAINS_IN_NAME = re.compile(r"sc([0-9]+)")
 _RUN_SETTINGS = ("sampling", "image")
 _LONGEST_NAME = 120
-_MOST_TOKENS = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class ImageSettings:
-    """How pictures are put to the model.
-
-    Attributes:
-        size: (width, height) in pixels to which every picture is resized, or None for its own size.
-    """
-
-    size: tuple[int, int] | None = None
-
-    def __post_init__(self) -> None:
-        if self.size is not None and not all(1 <= side <= 10_000 for side in self.size):
-            raise ValueError("size must lie in 1..10000 pixels")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +43,9 @@ class Job:
         benchmark: ``POPE``.
         data_file: a local TSV instead of the published one.
         counterfactuals: the folder of the pictures I-.
-        match: whether a counterfactual must be made for the question, or may be any of its picture.
+        match: whether a counterfactual must be made for the question, may be any of its picture, or must be of something other.
+        build: whether this run first builds ``counterfactuals``, with its own backbone.
+        ablation: the paper's or our control that is played, by name; also in ``model``.
         limit: play only that many questions.
         judge: what the scorer uses to read predictions.
     """
@@ -75,6 +62,8 @@ class Job:
     data_file: Path | None = None
     counterfactuals: Path | None = None
     match: Match = "question"
+    build: bool = False
+    ablation: str | None = None
     limit: int | None = None
     judge: str = "exact_matching"
 
@@ -125,6 +114,7 @@ class Player:
     method: Method
     fixed: Mapping[str, Any]
     backbone: BackboneSpec
+    ablation: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,19 +140,21 @@ def model_setting(
     Raises:
         UserError: an unknown name, or a setting that does not fit.
     """
+    name, ablation = split_ablation(name)
     method_name, backbone = split_model(name)
-    method, fixed = find_method(method_name)
     spec = parse_backbone(backbone)
-    player = Player(f"{method_name}-{safe_name(spec.name)}", method, fixed, replace(spec, base_url=base_url) if base_url else spec)
+    player = _player(method_name, replace(spec, base_url=base_url) if base_url else spec, ablation)
+    if ablation == "random-edit":
+        raise UserError(f"{player.name} is played by mug-eval run only: which pictures it takes depends on the folder")
     tree = parse_set(settings)
-    mine = {key: value for key, value in tree.items() if key not in methods() or key == method.name}
+    mine = {key: value for key, value in tree.items() if key not in methods() or key == player.method.name}
     _check_namespaces(mine, [player])
     return player, _setting(player, preset, mine)
 
 
 def _setting(player: Player, preset: str, settings: Mapping[str, Any]) -> ModelSetting:
     config = _method_config(player, settings)
-    sampling, image = _decoding(player.backbone, preset, settings)
+    sampling, image = decoding(player.backbone, preset, settings)
     return ModelSetting(config, sampling, image.size)
 
 
@@ -176,8 +168,13 @@ def make_plan(args: argparse.Namespace) -> Plan:
     data_files = _benchmarks(args)
     settings = merge(load_config(args.config) if args.config else {}, parse_set(args.set or []))
     _check_namespaces(settings, players)
-    if args.counterfactuals is not None and not args.counterfactuals.is_dir():
+    if args.counterfactuals is not None and str(args.counterfactuals) != AUTO and not args.counterfactuals.is_dir():
         raise UserError(f"--counterfactuals {args.counterfactuals}: no such folder")
+    if str(args.counterfactuals) == AUTO and len({player.backbone for player in players}) > 1:
+        raise UserError(
+            "--counterfactuals auto plans with the backbone that plays, and here are several: build them once with mug-eval "
+            "counterfactuals build, and give that folder"
+        )
     jobs = []
     for player in players:
         how = _setting(player, args.preset, settings)
@@ -193,8 +190,8 @@ def make_plan(args: argparse.Namespace) -> Plan:
                 seed=args.seed,
                 benchmark=benchmark,
                 data_file=data_file,
-                counterfactuals=args.counterfactuals,
-                match=args.counterfactual_match,
+                **pictures_of(args, player.method, player.ablation, benchmark),
+                ablation=player.ablation,
                 limit=args.limit,
                 judge=args.judge,
             )
@@ -275,23 +272,35 @@ def _players(args: argparse.Namespace) -> list[Player]:
     if bool(args.method) != bool(args.backbone):
         missing = "--backbone KIND:NAME" if args.method else "--method NAME"
         raise UserError(f"--method and --backbone go together: add {missing}")
-    pairs = [split_model(name) for name in args.model or []]
-    named = [(method, parse_backbone(backbone)) for method, backbone in pairs]
-    named += [(method, parse_backbone(backbone)) for method in args.method or [] for backbone in args.backbone or []]
+    models = [split_ablation(name) for name in args.model or []]
+    pairs = [(*split_model(name), ablation) for name, ablation in models]
+    named = [(method, parse_backbone(backbone), ablation) for method, backbone, ablation in pairs]
+    named += [(method, parse_backbone(backbone), None) for method in args.method or [] for backbone in args.backbone or []]
+    if args.ablation and all(method != "mug" or ablation for method, _, ablation in named):
+        raise UserError(f"--ablation {args.ablation} is of mug, and no mug is played that has none yet")
     players: dict[str, Player] = {}
-    for method_name, spec in named:
-        method, fixed = find_method(method_name)
+    for method_name, spec, ablation in named:
         spec = at_server(spec, args.base_url)
         if spec.kind == "hf":
             spec = replace(spec, device=args.device, dtype=args.dtype)
-        name = f"{method_name}-{safe_name(spec.name)}"
-        if name in players:
-            raise UserError(f"the model {name} is given twice, and both would write to one folder; keep one")
-        players[name] = Player(name, method, fixed, spec)
+        player = _player(method_name, spec, ablation or (args.ablation if method_name == "mug" else None))
+        if player.name in players:
+            raise UserError(f"the model {player.name} is given twice, and both would write to one folder; keep one")
+        players[player.name] = player
     for option in ("device", "dtype"):
         if getattr(args, option) != "auto" and all(player.backbone.kind != "hf" for player in players.values()):
             raise UserError(f"--{option} is for models in this process (hf:), and none is played here")
     return list(players.values())
+
+
+def _player(method_name: str, spec: BackboneSpec, ablation: str | None) -> Player:
+    method, fixed = find_method(method_name)
+    name = f"{method_name}-{safe_name(spec.name)}"
+    if ablation is None:
+        return Player(name, method, fixed, spec)
+    if method.name != "mug":
+        raise UserError(f"{ablation} is an ablation of mug, not of {method_name}: leave out @{ablation}")
+    return Player(f"{name}@{ablation}", method, {**fixed, **ABLATIONS[ablation]}, spec, ablation)
 
 
 def at_server(spec: BackboneSpec, base_url: str | None) -> BackboneSpec:
@@ -365,54 +374,3 @@ def _method_config(player: Player, settings: Mapping[str, Any]) -> Any:
         if field in given:
             raise UserError(f"{player.name} already says {field}={value}: leave out {player.method.name}.{field}")
     return resolve(player.method.config, {**player.fixed, **given}, where=player.method.name)
-
-
-def _decoding(backbone: BackboneSpec, preset: str, settings: Mapping[str, Any]) -> tuple[Sampling, ImageSettings]:
-    """The preset's decoding and resolution with the user's own settings over it."""
-    sampling: dict[str, Any] = {}
-    image: dict[str, Any] = {}
-    if preset == "paper":
-        if backbone.paper is None:
-            raise UserError(
-                f"the paper says nothing of {backbone.name}: no --preset paper for it; use --preset native and set "
-                "sampling.temperature, sampling.top_p, sampling.top_k, sampling.max_tokens and image.size with --set"
-            )
-        sampling, image = {**as_json(backbone.paper.sampling)}, {"size": list(backbone.paper.size)}
-    mine = settings.get("sampling", {})
-    if "seed" in mine:
-        raise UserError("sampling.seed is drawn from the run's seed for each call: use --seed")
-    sampling = {name: value for name, value in merge(sampling, mine).items() if name != "seed"}
-    image = merge(image, settings.get("image", {}))
-    if isinstance(image.get("size"), str | int):
-        image["size"] = _size(str(image["size"]))
-    decoding = resolve(Sampling, sampling, where="sampling")
-    check_sampling(decoding)
-    return decoding, resolve(ImageSettings, image, where="image")
-
-
-def _size(text: str) -> list[int] | None:
-    """``224x224`` or ``native``."""
-    if text == "native":
-        return None
-    sides = re.fullmatch(r"([0-9]{1,5})x([0-9]{1,5})", text)
-    if not sides:
-        raise UserError(f"image.size={text}: write WIDTHxHEIGHT in pixels, e.g. 224x224, or native")
-    return [int(sides[1]), int(sides[2])]
-
-
-def check_sampling(sampling: Sampling) -> None:
-    """See that decoding settings can be meant.
-
-    Raises:
-        UserError: one is out of range.
-    """
-    if sampling.temperature is not None and not 0 <= sampling.temperature <= 2:
-        raise UserError(f"sampling.temperature={sampling.temperature:g} must lie in 0..2")
-    if sampling.top_p is not None and not 0 < sampling.top_p <= 1:
-        raise UserError(f"sampling.top_p={sampling.top_p:g} must lie in (0, 1]")
-    if sampling.top_k is not None and sampling.top_k < 1:
-        raise UserError(f"sampling.top_k={sampling.top_k} must be at least 1; leave it out for no limit")
-    if sampling.max_tokens < 1:
-        raise UserError(f"sampling.max_tokens={sampling.max_tokens} must be at least 1")
-    if sampling.max_tokens > _MOST_TOKENS:
-        raise UserError(f"sampling.max_tokens={sampling.max_tokens} must be at most {_MOST_TOKENS}")

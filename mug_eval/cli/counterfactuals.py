@@ -181,7 +181,8 @@ def _build_plan(args: argparse.Namespace) -> BuildPlan:
     from mug_eval.counterfactual.boxes import frame_named
     from mug_eval.counterfactual.editors import parse_editor
     from mug_eval.counterfactual.workshop import Effort
-    from mug_eval.plan import at_server, check_sampling
+    from mug_eval.decoding import check_sampling
+    from mug_eval.plan import at_server
 
     if args.data not in task_names():
         raise UserError(unknown("benchmark", args.data, task_names()))

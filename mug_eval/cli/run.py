@@ -83,7 +83,8 @@ def parser() -> Parser:
         "--counterfactuals",
         type=Path,
         metavar="DIR",
-        help="the altered pictures: a manifest.jsonl, or files named as VLMEvalKit names its images",
+        help="the altered pictures: a store of mug-eval counterfactuals, a manifest.jsonl with pictures, or files named as VLMEvalKit "
+        "names its images; auto builds them first, with the backbone that plays and the opencv editor, in WORK_DIR/counterfactuals",
     )
     data.add_argument(
         "--counterfactual-match",
@@ -108,6 +109,12 @@ def parser() -> Parser:
         help="settings: <method>.<field>, sampling.<field>, image.size (see --list)",
     )
     how.add_argument("--config", type=Path, metavar="FILE", help="the same in YAML; --set wins")
+    how.add_argument(
+        "--ablation",
+        choices=("no-counterfactual", "no-undercover", "random-edit", "identical"),
+        help="a control of mug, played as mug-<backbone>@<name>: the undercover holds I+; nobody is the undercover; I- differs in what the "
+        "question is not about; as the full game, but I- is I+",
+    )
     how.add_argument("--seed", type=int, default=0, metavar="N", help="of every draw (default: 0)")
     how.add_argument(
         "--judge",

@@ -14,13 +14,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from mug_eval.chat import ImageRef
 from mug_eval.errors import QuestionError, UserError
 from mug_eval.images import ImageError, load_image, same_pixels
+from mug_eval.seeds import generator
 
 MANIFEST = "manifest.jsonl"
+Match = Literal["question", "image", "other"]
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
 
 # A manifest may also hold the answers before and after the edit, and counts or colours that amount to them. They must not come
@@ -35,13 +37,13 @@ class Counterfactual:
     Attributes:
         image: the altered picture.
         position: which of the question's pictures it replaces, from 0.
-        match: how it was found: made for this ``question``, made for this ``image``, or by its ``name``.
+        match: how it was found: made for this ``question``, made for this ``image``, for an ``other`` question, or by its ``name``.
         edit: what is known of the edit, for the record only.
     """
 
     image: ImageRef
     position: int
-    match: Literal["question", "image", "name"]
+    match: Literal["question", "image", "other", "name"]
     edit: tuple[tuple[str, str], ...]
 
 
@@ -63,15 +65,16 @@ class CounterfactualFolder:
         folder: the folder.
         size: (width, height) in pixels that pictures are brought to, as for the originals; None leaves them.
         match: ``question``: an entry that names a question serves that question only. ``image``: it serves every question about
-            that picture when none was made for the question itself.
+            that picture when none was made for the question itself. ``other``: only an entry that was made for another question about
+            the picture, with another target, and only for questions that have one of their own (``--ablation random-edit``).
 
     Raises:
         UserError: no such folder, nothing in it, a manifest line that cannot be used, a file that is missing or lies outside.
     """
 
-    def __init__(self, folder: Path, size: tuple[int, int] | None = None, match: Literal["question", "image"] = "question") -> None:
-        if match not in ("question", "image"):
-            raise UserError(f"counterfactuals are matched by 'question' or by 'image', not by {match!r}")
+    def __init__(self, folder: Path, size: tuple[int, int] | None = None, match: Match = "question") -> None:
+        if match not in get_args(Match):
+            raise UserError(f"counterfactuals are matched by 'question', by 'image' or by 'other', not by {match!r}")
         self._folder = folder
         self._size = size
         self._match = match
@@ -93,6 +96,8 @@ class CounterfactualFolder:
         except OSError as error:
             raise UserError(f"counterfactuals: {folder} cannot be read: {error}") from error
         self.by_manifest = bool(self._entries)
+        if match == "other" and not self.by_manifest:
+            raise UserError(f"{folder} has no {MANIFEST}, so nobody knows what its edits are about: random-edit needs one")
 
     def __len__(self) -> int:
         """How many altered pictures the folder offers."""
@@ -149,6 +154,8 @@ class CounterfactualFolder:
         Raises:
             QuestionError: the picture cannot be read or decoded, is not what the manifest says, or shows the same as the original.
         """
+        if self._match == "other":
+            return self._find_other(index, pictures)
         if self.by_manifest:
             return self._find_listed(index, pictures)
         return self._find_named(index, pictures, names)
@@ -168,12 +175,30 @@ class CounterfactualFolder:
                 fitting.append((rank, entry.file, position, entry))
         if not fitting:
             return None
-        rank, file, position, entry = min(fitting, key=lambda fit: fit[:3])
-        data = self._read(file, entry.file_sha256)
-        image = self._altered(file, data, pictures[position], index)
+        rank, _file, position, entry = min(fitting, key=lambda fit: fit[:3])
+        return self._listed(index, pictures, position, entry, "question" if rank == 0 else "image")
+
+    def _find_other(self, index: str, pictures: Sequence[bytes]) -> Counterfactual | None:
+        """An edit of another thing of the same picture, drawn by the question's index."""
+        for position, picture in enumerate(pictures):
+            entries = self._entries.get(hashlib.sha256(picture).hexdigest(), ())
+            own = {dict(entry.edit).get("target") for entry in entries if entry.question_index == index}
+            others = [
+                entry
+                for entry in entries
+                if entry.question_index not in (None, index) and dict(entry.edit).get("target") not in (*own, None)
+            ]
+            if own and others:
+                return self._listed(index, pictures, position, generator("other edit", index).choice(others), "other")
+        return None
+
+    def _listed(
+        self, index: str, pictures: Sequence[bytes], position: int, entry: _Entry, match: Literal["question", "image", "other"]
+    ) -> Counterfactual:
+        image = self._altered(entry.file, self._read(entry.file, entry.file_sha256), pictures[position], index)
         if image is None:
-            raise QuestionError(_shows_the_same(file, index))
-        return Counterfactual(image, position, "question" if rank == 0 else "image", entry.edit)
+            raise QuestionError(_shows_the_same(entry.file, index))
+        return Counterfactual(image, position, match, entry.edit)
 
     def _find_named(self, index: str, pictures: Sequence[bytes], names: Sequence[str]) -> Counterfactual | None:
         unchanged: str | None = None

@@ -45,6 +45,8 @@ class MugConfig:
         weights: w_1..w_4 of the vote factors inconsistency, deviation, inaccuracy, suspicion.
         no_counterfactual: ablation: the undercover plays its role over I+.
         no_undercover: ablation: nobody is the undercover and nobody votes; observation and summarisation stay.
+        identical: ablation: where there is a counterfactual picture the undercover is handed I+ in its place, so that the games are those
+            of the full method but for that picture.
         adaptive_stop: end the detection with nobody voted out when no agent's mean suspicion (0..10) reaches this; None: never.
         gate: play only if this many sampled chains disagree (0: always play; at least 2).
         gate_temperature: of those chains.
@@ -58,6 +60,7 @@ class MugConfig:
     weights: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)
     no_counterfactual: bool = False
     no_undercover: bool = False
+    identical: bool = False
     adaptive_stop: float | None = None
     gate: int = 0
     gate_temperature: float = 0.7
@@ -79,6 +82,8 @@ class MugConfig:
             raise ValueError(
                 "no_counterfactual and no_undercover exclude each other: without an undercover there is no picture to withhold"
             )
+        if self.identical and (self.no_counterfactual or self.no_undercover):
+            raise ValueError("identical excludes no_counterfactual and no_undercover: it is about the undercover's picture")
         if self.adaptive_stop is not None and not 0 < self.adaptive_stop <= 10:
             raise ValueError("adaptive_stop must lie in (0, 10]")
         if self.gate == 1 or self.gate < 0:
@@ -102,7 +107,7 @@ class Game:
     def prompt(self, seat: str) -> Sequence[Part]:
         """The question over the picture that the seat was handed."""
         altered = self.question.altered
-        if seat == self.undercover and altered is not None and not self.config.no_counterfactual:
+        if seat == self.undercover and altered is not None and not (self.config.no_counterfactual or self.config.identical):
             return altered.prompt
         return self.question.prompt
 
@@ -164,7 +169,8 @@ async def _seat(question: Question, table: Table, config: MugConfig) -> Game:
         undercover = table.random("undercover").choice(names)
     elif not config.no_undercover:
         table.record("fallback", reason="no counterfactual picture for this question: played without an undercover")
-    holds = None if undercover is None else "the original picture" if config.no_counterfactual else "the altered picture"
+    original = config.no_counterfactual or config.identical
+    holds = None if undercover is None else "the original picture" if original else "the altered picture"
     edit = dict(question.altered.edit) if question.altered is not None and holds == "the altered picture" else {}
     table.record("seats", order=list(names), undercover=undercover, holds=holds, edit=edit)
     return Game(question, table, config, undercover, list(names))
