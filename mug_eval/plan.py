@@ -16,7 +16,7 @@ from mug_eval.backbones.catalogue import BackboneSpec, load_catalogue, parse_bac
 from mug_eval.benchmarks import task_names
 from mug_eval.chat import Sampling
 from mug_eval.configuration import load_config, merge, parse_set, resolve
-from mug_eval.counterfactual.folder import Match
+from mug_eval.counterfactual import Match
 from mug_eval.decoding import decoding
 from mug_eval.errors import UserError
 from mug_eval.methods import Method, methods

@@ -17,12 +17,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
 
 from mug_eval.chat import ImageRef
+from mug_eval.counterfactual import Match
 from mug_eval.errors import QuestionError, UserError
 from mug_eval.images import ImageError, load_image, same_pixels
 from mug_eval.seeds import generator
 
 MANIFEST = "manifest.jsonl"
-Match = Literal["question", "image", "other"]
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
 
 # A manifest may also hold the answers before and after the edit, and counts or colours that amount to them. They must not come
