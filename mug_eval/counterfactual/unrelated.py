@@ -26,11 +26,11 @@ def unrelated_plans(question: Question, known: Survey, rng: random.Random) -> It
         NoPlan: the question names everything that there is, or everything that there is was tried.
     """
     asked = " ".join([question_words(question), *(text for _, text in question.answer_format.options)])
-    named = set(_stems(asked))
+    named = _forms(asked)
     free = [
         number
         for number, thing in enumerate(known.graph.things)
-        if not named & set(_stems(f"{thing.name} {' '.join(thing.attributes)}"))
+        if not named & _forms(f"{thing.name} {' '.join(thing.attributes)}")
     ]
     kinds: tuple[EditKind, ...] = ("recolour",) if known.type.kind == "quantity" else ("remove", "recolour")  # "how many objects"
     edits = [(number, kind) for number in free for kind in kinds]
@@ -48,6 +48,8 @@ def unrelated_plans(question: Question, known: Survey, rng: random.Random) -> It
     raise NoPlan("no_plan", "no other thing is there that the question does not name")
 
 
-def _stems(text: str) -> list[str]:
-    """Words without a plural's ending, short ones left out."""
-    return [re.sub(r"(?:ies|es|s)$", "", word) for word in re.findall(r"[a-z]{3,}", text.lower())]
+def _forms(text: str) -> set[str]:
+    """Each word, and what it is the plural of, if it is one: ``triangles`` is of ``triangle``, ``boxes`` of ``box``."""
+    words = set(re.findall(r"[a-z]{3,}", text.lower()))
+    singular = {word[:-1] for word in words if word.endswith("s")} | {word[:-2] for word in words if word.endswith("es")}
+    return words | singular | {f"{word[:-3]}y" for word in words if word.endswith("ies")}
