@@ -1,8 +1,10 @@
-"""What scoring edits costs, one at a time and many at once, on one CPU thread with a small vision transformer.
+"""What scoring edits costs, one at a time and many at once, on one CPU thread with a small vision transformer; and (``--part overlap``)
+how much of a build a slow editor is at work while a slow server plans.
 
-CPU time, so that a busy machine does not count. Weights are drawn, which does not change the time.
+Scoring in CPU time, so that a busy machine does not count. Weights are drawn, which does not change the time.
 
     python bench/counterfactuals.py
+    python bench/counterfactuals.py --part overlap
     python bench/counterfactuals.py --model vit_small_patch16_224 --pairs 64 --threads 4
 """
 
@@ -67,11 +69,20 @@ def by_part(every: Sequence[Pair], network: Any, batch: int) -> dict[str, float]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", choices=("scoring", "overlap"), default="scoring")
     parser.add_argument("--model", default="vit_tiny_patch16_224")
     parser.add_argument("--pairs", type=int, default=16)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--questions", type=int, default=40, help="of the overlap")
+    parser.add_argument("--edit-seconds", type=float, default=0.4)
+    parser.add_argument("--reply-seconds", type=float, default=0.3)
     args = parser.parse_args()
+    if args.part == "overlap":
+        from overlap import overlap
+
+        overlap(args.questions, args.edit_seconds, args.reply_seconds)
+        return
     torch.set_num_threads(args.threads)
     cv2.setNumThreads(args.threads)
     network = timm_features(args.model, weights=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import signal
@@ -328,8 +329,6 @@ def test_a_spent_budget_stops_and_the_next_one_goes_on(whole: tuple[Path, SceneP
 def test_pictures_of_every_kind_are_planned_and_edited(tmp_path: Path) -> None:
     """Grey, transparent, CMYK, turned by EXIF: the altered picture has the size at which the original is shown."""
     found = rows(4, ("quantity",))
-    import io
-
     for row, (mode, kind) in zip(found, (("L", "PNG"), ("RGBA", "PNG"), ("CMYK", "JPEG"), ("RGB", "JPEG")), strict=True):
         out = io.BytesIO()
         picture = Image.open(io.BytesIO(row.picture)).convert(mode)
