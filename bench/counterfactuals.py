@@ -74,8 +74,8 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=16)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--questions", type=int, default=40, help="of the overlap")
-    parser.add_argument("--edit-seconds", type=float, default=0.4)
+    parser.add_argument("--questions", type=int, default=16, help="of the overlap")
+    parser.add_argument("--edit-seconds", type=float, default=1.5)
     parser.add_argument("--reply-seconds", type=float, default=0.3)
     args = parser.parse_args()
     if args.part == "overlap":

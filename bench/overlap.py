@@ -157,11 +157,14 @@ async def _run(base_url: str, editor: SlowEditor, count: int, at_once: int, thre
 def overlap(count: int, edit_seconds: float, reply_seconds: float) -> None:
     """Print the table."""
     print(f"{count} questions, an edit or a batch of edits takes {edit_seconds:g} s, a planning call {reply_seconds:g} s\n")
-    print("| editor | questions in work | editor busy | seconds a question | accepted |\n|---|---|---|---|---|")
+    print("| editor | in work | editor busy | s a question | CPU s (server too) | accepted |\n|---|---|---|---|---|---|")
     with SlowPlanner(reply_seconds) as server:
         for batch, threads, at_once in ((1, 1, 1), (1, 1, 12), (1, 2, 16), (4, 1, 24)):
             editor = SlowEditor(edit_seconds * (1 if batch == 1 else batch / 2), batch)
+            cpu = time.process_time()
             seconds, accepted = asyncio.run(_run(server.base_url, editor, count, at_once, threads))
             what = f"batches of {batch}" if batch > 1 else f"{threads} at a time"
             busy = f"{100 * editor.busy(threads):.1f} %"
-            print(f"| {what} | {at_once} | {busy} | {seconds / count:.2f} | {accepted} of {count} |", flush=True)
+            cpu = (time.process_time() - cpu) / count
+            cells = (what, at_once, busy, f"{seconds / count:.2f}", f"{cpu:.2f}", f"{accepted} of {count}")
+            print(f"| {' | '.join(map(str, cells))} |", flush=True)
