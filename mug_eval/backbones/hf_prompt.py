@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 
-from mug_eval.chat import ImageRef, Message, RefusedError
+from mug_eval.chat import ImageRef, Message, PromptTooLong, RefusedError
 
 Tokens = npt.NDArray[np.int64]
 
@@ -132,7 +132,8 @@ class PromptBuilder:
         """Tokens, positions and pictures.
 
         Raises:
-            RefusedError: a picture for a model that sees none, one that takes more tokens than the context has, or a prompt over it.
+            RefusedError: a picture for a model that sees none, or pictures that take more tokens than the context has.
+            PromptTooLong: a prompt over the context.
         """
         text, images = self.render(messages)
         pieces = text.split(self._placeholder) if self._placeholder else [text]
@@ -196,7 +197,15 @@ class PromptBuilder:
                     f"a picture takes {end - start} tokens and {self._name} has a context of {self._context}; "
                     "make it smaller with --set image.size=WIDTHxHEIGHT"
                 )
-        raise RefusedError(f"the prompt has {length} tokens and {self._name} has a context of {self._context}")
+        shown = sum(end - start for start, end, _ in spans)
+        if shown >= self._context:
+            raise RefusedError(
+                f"the {len(spans)} pictures take {shown} tokens and {self._name} has a context of {self._context}; "
+                "make them smaller with --set image.size=WIDTHxHEIGHT"
+            )
+        raise PromptTooLong(
+            f"the prompt has {length} tokens and {self._name} has a context of {self._context}", length, self._context
+        )
 
     def _positions(self, tokens: Tokens, types: Tokens, pictures: Sequence[Picture]) -> torch.Tensor:
         """Rotary positions; the model's own rule where it has one and there are pictures. Each depends on what is before it alone."""
