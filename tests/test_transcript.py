@@ -242,11 +242,14 @@ async def test_a_recorded_game_is_replayed_whatever_the_context_is_now(name: str
 
 
 async def test_a_prompt_that_even_the_newest_round_does_not_fit_into_stays_refused(tmp_path: Path) -> None:
-    model = Narrow(1500)
     with pytest.raises(PromptTooLong) as refusal:
-        await game(tmp_path, "mug", model)
+        await game(tmp_path, "mug", Narrow(1500))
     assert refusal.value.limit == 1500
     assert refusal.value.tokens is not None and refusal.value.tokens > 1500
+    assert "newest round" not in str(refusal.value), "it was the first"
+    (tmp_path / "later").mkdir()
+    with pytest.raises(PromptTooLong, match="over 2500, with nothing but the newest round of the talk left in it"):
+        await game(tmp_path / "later", "mug", Narrow(2500))
 
 
 async def test_another_refusal_is_not_mended(tmp_path: Path) -> None:

@@ -132,7 +132,8 @@ class PromptBuilder:
         """Tokens, positions and pictures.
 
         Raises:
-            RefusedError: a picture for a model that sees none, or pictures that take more tokens than the context has.
+            RefusedError: a picture for a model that sees none or does not take one of its shape, or pictures that take more tokens than
+                the context has.
             PromptTooLong: a prompt over the context.
         """
         text, images = self.render(messages)
@@ -169,7 +170,11 @@ class PromptBuilder:
         if known is not None:
             self._pictures.move_to_end(image.sha256)
             return known
-        made = self._processor(text=[self._placeholder], images=[[decoded(image)]], return_tensors="pt")
+        try:
+            made = self._processor(text=[self._placeholder], images=[[decoded(image)]], return_tensors="pt")
+        except ValueError as error:
+            size = f"{image.width}x{image.height}"
+            raise RefusedError(f"the processor of {self._name} does not take a picture of {size} pixels: {error}") from error
         tokens = made["input_ids"][0].numpy()
         types = made["mm_token_type_ids"][0].numpy().astype(np.int64) if "mm_token_type_ids" in made else np.zeros_like(tokens)
         inputs = {name: value for name, value in made.items() if name not in _NOT_FOR_THE_TOWER}

@@ -79,8 +79,11 @@ class GameTable:
         while True:
             try:
                 return *await self._dispatcher.ask(shown, settings, schema), dropped
-            except PromptTooLong:
+            except PromptTooLong as error:
                 shorter = without_oldest_round(shown)
+                if shorter is None and dropped:
+                    message = f"{error}, with nothing but the newest round of the talk left in it"
+                    raise PromptTooLong(message, error.tokens, error.limit) from error
                 if shorter is None:
                     raise
                 shown, dropped = shorter, dropped + 1
