@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 
-from mug_eval.chat import ImageRef, Message, RefusedError
+from mug_eval.chat import ImageRef, Message, PromptTooLong, RefusedError
 
 Tokens = npt.NDArray[np.int64]
 
@@ -134,7 +134,9 @@ class PromptBuilder:
         """Tokens, positions and pictures.
 
         Raises:
-            RefusedError: a picture for a model that sees none, one that takes more tokens than the context has, or a prompt over it.
+            RefusedError: a picture for a model that sees none or does not take one of its shape, or pictures that take more tokens than
+                the context has.
+            PromptTooLong: a prompt over the context.
         """
         text, images = self.render(messages)
         pieces = text.split(self._placeholder) if self._placeholder else [text]
@@ -170,7 +172,11 @@ class PromptBuilder:
         if known is not None:
             self._pictures.move_to_end(image.sha256)
             return known
-        made = self._processor(text=[self._placeholder], images=[[decoded(image)]], return_tensors="pt")
+        try:
+            made = self._processor(text=[self._placeholder], images=[[decoded(image)]], return_tensors="pt")
+        except ValueError as error:
+            size = f"{image.width}x{image.height}"
+            raise RefusedError(f"the processor of {self._name} does not take a picture of {size} pixels: {error}") from error
         tokens = made["input_ids"][0].numpy()
         types = made["mm_token_type_ids"][0].numpy().astype(np.int64) if "mm_token_type_ids" in made else np.zeros_like(tokens)
         inputs = {name: value for name, value in made.items() if name not in _NOT_FOR_THE_TOWER}
@@ -198,7 +204,15 @@ class PromptBuilder:
                     f"a picture takes {end - start} tokens and {self._name} has a context of {self._context}; "
                     "make it smaller with --set image.size=WIDTHxHEIGHT"
                 )
-        raise RefusedError(f"the prompt has {length} tokens and {self._name} has a context of {self._context}")
+        shown = sum(end - start for start, end, _ in spans)
+        if shown >= self._context:
+            raise RefusedError(
+                f"the {len(spans)} pictures take {shown} tokens and {self._name} has a context of {self._context}; "
+                "make them smaller with --set image.size=WIDTHxHEIGHT"
+            )
+        raise PromptTooLong(
+            f"the prompt has {length} tokens and {self._name} has a context of {self._context}", length, self._context
+        )
 
     def _positions(self, tokens: Tokens, types: Tokens, pictures: Sequence[Picture]) -> torch.Tensor:
         """Rotary positions; the model's own rule where it has one and there are pictures. Each depends on what is before it alone."""

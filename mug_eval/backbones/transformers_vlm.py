@@ -110,8 +110,9 @@ class TransformersVLM:
         """Ask once; see ``chat.ChatModel.chat``. A schema cannot be held to here.
 
         Raises:
-            RefusedError: a picture or prompt over the context, pictures for a model that sees none, or a call that does not fit into
-                memory even alone.
+            RefusedError: pictures over the context, pictures for a model that sees none, or a call that does not fit into memory even
+                alone.
+            PromptTooLong: a prompt over the context; found before anything is computed.
             MisconfiguredError: the weights cannot be loaded.
         """
         start = time.perf_counter()
