@@ -11,15 +11,21 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-_FEWEST_ROWS = 16
+_FEWEST_ROWS = 12
 """Below, a call of oneDNN costs more than it saves."""
+_FEWEST_UNPACKED = 192
+"""The same where the weights are not packed, which oneDNN then does at each call."""
+
+
+_ROWS = 64
+"""For which packing is tuned; it serves any number."""
 
 
 def available(kind: torch.dtype, device: torch.device) -> bool:
     """Whether products of that kind can be had here."""
     if device.type != "cpu" or kind != torch.float32 or not torch.backends.mkldnn.is_available():
         return False
-    return hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    return hasattr(torch.ops.mkldnn, "_linear_pointwise") and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
 
 
 def product(left: torch.Tensor, right: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
@@ -36,13 +42,20 @@ def product(left: torch.Tensor, right: torch.Tensor, bias: torch.Tensor | None =
     return torch.ops.mkldnn._linear_pointwise(left, right, bias, "none", [], "")  # type: ignore[no-any-return]
 
 
-def linear(module: torch.nn.Linear) -> Any:
-    """A ``forward`` for that module."""
+def linear(module: torch.nn.Linear, *, packed: bool) -> Any:
+    """A ``forward`` for that module.
+
+    Args:
+        module: on the CPU, in fp32.
+        packed: hold the weights a second time, as oneDNN wants them, which pays for small batches.
+    """
     weight, bias = module.weight.detach(), None if module.bias is None else module.bias.detach()
+    ready = torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS) if packed else weight
+    fewest = _FEWEST_ROWS if packed else _FEWEST_UNPACKED
 
     def forward(hidden: torch.Tensor) -> torch.Tensor:
-        if hidden.numel() < _FEWEST_ROWS * hidden.shape[-1]:
+        if hidden.numel() < fewest * hidden.shape[-1]:
             return functional.linear(hidden, weight, bias)
-        return product(hidden, weight, bias)
+        return product(hidden, ready, bias)
 
     return forward

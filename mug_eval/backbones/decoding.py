@@ -70,35 +70,53 @@ class Cohort:
         self._places: dict[torch.device, _Places] = {}
 
     @classmethod
-    def of(cls, members: Sequence[Member]) -> Cohort:
-        """Group the calls and gather their keys and values.
+    def several(cls, members: Sequence[Member]) -> list[Cohort]:
+        """Group the calls, and gather their keys and values: one cohort of groups, and one of the calls that share with none.
 
         Args:
-            members: at least one.
+            members: any number.
         """
+        if not members:
+            return []
         members = sorted(members, key=lambda member: member[0].prompt.keys.tolist())
-        lengths = [sum(tokens(segment) for segment in path) for _, path in members]
         groups = _grouped([row for row, _ in members])
-        cuts = _cuts(groups, lengths)
-        group = [g for g, (some, _) in enumerate(groups) for _ in some]
+        together = [members[i] for some, _ in groups if len(some) > 1 for i in some]
+        alone = [members[i] for some, _ in groups if len(some) == 1 for i in some]
+        found = []
+        if together:
+            cuts = [cut for some, cut in groups if len(some) > 1]
+            sizes = [len(some) for some, _ in groups if len(some) > 1]
+            found.append(cls._of(together, sizes, cuts))
+        if alone:
+            found.append(cls._of(alone, [1] * len(alone), [row.prompt.length for row, _ in alone]))
+        return found
+
+    @classmethod
+    def _of(cls, members: Sequence[Member], sizes: Sequence[int], cuts: list[int]) -> Cohort:
+        """Calls in the order of their groups, with the sizes of these and the tokens that they share."""
+        lengths = [sum(tokens(segment) for segment in path) for _, path in members]
+        group = [g for g, size in enumerate(sizes) for _ in range(size)]
         own_lengths = [lengths[i] - cuts[group[i]] for i in range(len(members))]
         width, used = max(cuts), max(own_lengths)
         pattern = next(segment for _, path in members for segment in path)
         prefixes, own = [], []
-        heads = [span(members[some[0]][1], 0, cut) for (some, _), cut in zip(groups, cuts, strict=True)]
+        heads = [span(members[group.index(g)][1], 0, cut) for g, cut in enumerate(cuts)]
         tails = [span(path, cuts[g], length) for (_, path), g, length in zip(members, group, lengths, strict=True)]
         for layer, example in enumerate(pattern):
             two, key_heads, _, size = example.shape
-            prefix = example.new_zeros((two, len(groups), key_heads, width, size))
+            # What nobody fills is masked, but a NaN there would spoil the products all the same: zero.
+            prefix = example.new_empty((two, len(cuts), key_heads, width, size))
             for g, path in enumerate(heads):
                 at = 0
+                prefix[:, g, :, cuts[g] :] = 0
                 for segment in path:
                     prefix[:, g, :, at : at + tokens(segment)] = segment[layer]
                     at += tokens(segment)
             prefixes.append(prefix)
-            private = example.new_zeros((two, len(members), key_heads, used + _ROOM, size))
+            private = example.new_empty((two, len(members), key_heads, used + _ROOM, size))
             for i, path in enumerate(tails):
                 at = used - own_lengths[i]
+                private[:, i, :, :at] = 0
                 for segment in path:
                     private[:, i, :, at : at + tokens(segment)] = segment[layer]
                     at += tokens(segment)
@@ -266,12 +284,3 @@ def _grouped(rows: Sequence[Row]) -> list[tuple[list[int], int]]:
             longest = other.length
     return groups
 
-
-def _cuts(groups: Sequence[tuple[list[int], int]], lengths: Sequence[int]) -> list[int]:
-    """How many tokens of each group lie in its prefix. A call alone is cut so that it makes no buffer wider than it must be."""
-    several = [(some, cut) for some, cut in groups if len(some) > 1]
-    if not several:
-        return [cut for _, cut in groups]
-    width = max(cut for _, cut in several)
-    own = max(lengths[i] - cut for some, cut in several for i in some)
-    return [cut if len(some) > 1 else min(cut, max(width, lengths[some[0]] - own)) for some, cut in groups]

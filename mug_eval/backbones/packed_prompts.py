@@ -97,14 +97,15 @@ class PackedPrompts:
         new = torch.stack((key, value))
         self._new[layer] = new
         query = query * scale
-        out = query.new_zeros((length, heads, size))
+        last = layer == len(self._new) - 1
+        out = (query.new_zeros if last else query.new_empty)((length, heads, size))
         by_onednn = cpu_products.available(query.dtype, query.device)
         for look in self._looks:
             keys_values = new[:, :, look.first : look.end]
             if look.before:
                 keys_values = torch.cat([*(segment[layer] for segment in look.before), keys_values], dim=2)
             asking, mask, where = query[:, look.start : look.end], look.mask.to(query.device), slice(look.start, look.end)
-            if layer == len(self._new) - 1:
+            if last:
                 needed = look.needed.to(query.device)
                 if not len(needed):
                     continue

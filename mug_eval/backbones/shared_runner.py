@@ -25,8 +25,10 @@ from mug_eval.backbones.token_draw import next_tokens
 
 _LEAST_SHARED = 32
 """Tokens that calls must have in common to be worth a pass of their own."""
-_MOST_COHORTS = 3
+_MOST_COHORTS = 4
 """Cohorts of calls that decode side by side; each costs some small products a step."""
+_MOST_PACKED = 1 << 30
+"""Bytes of weights that are held a second time on a CPU."""
 
 
 class SharedRunner:
@@ -54,9 +56,10 @@ class SharedRunner:
         self._device, self._kind = embeddings.device, embeddings.dtype
         self._installed = Installed(model)
         if cpu_products.available(self._kind, self._device):
-            for module in list(model.modules()):
-                if type(module) is torch.nn.Linear:
-                    self._installed.replace(module, cpu_products.linear(module))
+            linears = [module for module in model.modules() if type(module) is torch.nn.Linear]
+            packed = sum(module.weight.nbytes for module in linears) <= _MOST_PACKED
+            for module in linears:
+                self._installed.replace(module, cpu_products.linear(module, packed=packed))
         self.tree = PrefixTree(prefix_bytes)
         self._features: OrderedDict[str, Any] = OrderedDict()
         self._feature_room = feature_bytes
@@ -90,7 +93,7 @@ class SharedRunner:
             self.counts.prompt_tokens += prompt.length
             self.counts.pictures += len(prompt.pictures)
         if joining:
-            self._cohorts.append(Cohort.of(joining))
+            self._cohorts += Cohort.several(joining)
         self._tidy()
 
     def step(self) -> None:
@@ -137,12 +140,9 @@ class SharedRunner:
         before = self._rows
         whole = [cohort.without_finished() if cohort.finished * 4 >= len(cohort.rows) else cohort for cohort in self._cohorts]
         self._cohorts = [cohort for cohort in whole if cohort is not None]
-        while len(self._cohorts) > _MOST_COHORTS:
-            self._cohorts.sort(key=lambda cohort: len(cohort.rows), reverse=True)
-            one, other = self._cohorts.pop(), self._cohorts.pop()
-            both = [*other.members(), *one.members()]
-            if both:
-                self._cohorts.append(Cohort.of(both))
+        if len(self._cohorts) > _MOST_COHORTS:
+            *small, largest = sorted(self._cohorts, key=lambda cohort: len(cohort.rows))
+            self._cohorts = [largest, *Cohort.several([member for cohort in small for member in cohort.members()])]
         rows = self._rows
         if rows != before or (self._seen is None and rows):
             vocabulary = int(self._model.get_output_embeddings().weight.shape[0])
