@@ -39,7 +39,7 @@ def product(left: torch.Tensor, right: torch.Tensor, bias: torch.Tensor | None =
     Returns:
         (..., rows, columns)
     """
-    return torch.ops.mkldnn._linear_pointwise(left, right, bias, "none", [], "")  # type: ignore[no-any-return]
+    return torch.ops.mkldnn._linear_pointwise(left, right, bias, "none", [], "")
 
 
 def linear(module: torch.nn.Linear, *, packed: bool) -> Any:

@@ -283,4 +283,3 @@ def _grouped(rows: Sequence[Row]) -> list[tuple[list[int], int]]:
             groups.append(([i], other.length))
             longest = other.length
     return groups
-

@@ -228,7 +228,7 @@ class PromptBuilder:
         positions, _ = self._rope_index(
             torch.from_numpy(tokens)[None], mm_token_type_ids=torch.from_numpy(types)[None], image_grid_thw=grids
         )
-        return positions[:, 0]  # type: ignore[no-any-return]
+        return positions[:, 0]
 
 
 def _kept(kept: OrderedDict[Key, Value], key: Key, make: Callable[..., Value], *made_of: Any) -> Value:

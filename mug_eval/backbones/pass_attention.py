@@ -152,7 +152,7 @@ def _only_needed(forward: Any) -> Any:
     def needed(hidden: torch.Tensor) -> torch.Tensor:
         which = None if _running.one is None else _running.one.needed
         if which is None:
-            return forward(hidden)  # type: ignore[no-any-return]
+            return forward(hidden)
         which = which.to(hidden.device)
         some = forward(hidden[:, which])
         whole: torch.Tensor = some.new_zeros((*hidden.shape[:-1], some.shape[-1]))

@@ -45,9 +45,7 @@ class SharedRunner:
         ValueError: the model attends in a way that cannot be shared.
     """
 
-    def __init__(
-        self, model: Any, ends: frozenset[int], *, prefix_bytes: int, feature_bytes: int, pass_tokens: int = 8192
-    ) -> None:
+    def __init__(self, model: Any, ends: frozenset[int], *, prefix_bytes: int, feature_bytes: int, pass_tokens: int = 8192) -> None:
         self._model = model
         self._ends = ends
         self._pass_tokens = pass_tokens
@@ -224,9 +222,7 @@ class SharedRunner:
         """
         ids = torch.cat([torch.from_numpy(piece.prompt.tokens[piece.start : piece.end]) for piece in pieces])
         positions = torch.cat([piece.prompt.positions[..., piece.start : piece.end] for piece in pieces], dim=-1)
-        pictures = [
-            picture for piece in pieces for start, _, picture in piece.prompt.pictures if piece.start <= start < piece.end
-        ]
+        pictures = [picture for piece in pieces for start, _, picture in piece.prompt.pictures if piece.start <= start < piece.end]
         features = _joined([self._embedded(picture) for picture in pictures]) if pictures else None
         one = PackedPrompts(pieces, self._layers, self._kind, self._device, read=read)
         logits = self._forward(ids.to(self._device), positions.to(self._device), one, one.needed, features)
