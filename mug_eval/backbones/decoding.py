@@ -27,11 +27,13 @@ class _Places:
         mask: (calls, shared columns + capacity) added to the products.
         call: (groups * most calls of a group,) which call is there; 0 where none is.
         place: (calls,) the inverse.
+        even: the groups are of one size, and the calls in the order of their groups: every call is where it is.
     """
 
     mask: torch.Tensor
     call: torch.Tensor
     place: torch.Tensor
+    even: bool
 
 
 class Cohort:
@@ -198,24 +200,33 @@ class Cohort:
         own[1, :, :, self._used] = value.transpose(0, 1)
         places = self._on(query.device)
         asking = query.transpose(0, 1).reshape(calls, key_heads, each, size)
-        groups = prefix.shape[1]
-        most = len(places.call) // groups
-        direct = most == 1 and groups == calls
-        placed = asking if direct else asking[places.call]
-        placed = placed.view(groups, most, key_heads, each, size).transpose(1, 2).reshape(groups, key_heads, most * each, size)
-        there = torch.matmul(placed, prefix[0].transpose(-1, -2))
         products = query.new_empty((calls, key_heads, each, width + end))
-        there = there.view(groups, key_heads, most, each, width).transpose(1, 2)
-        products[..., :width] = there[:, 0] if direct else there.reshape(groups * most, key_heads, each, width)[places.place]
+        there = torch.matmul(self._by_group(asking, places), prefix[0].transpose(-1, -2))
+        self._by_call(there, each, places, products[..., :width])
         products[..., width:] = torch.matmul(asking, own[0, :, :, :end].transpose(-1, -2))
         products += places.mask[:, None, None, : width + end]
         weights = products.softmax(-1, dtype=torch.float32).to(query.dtype)  # bf16 loses too much here
-        found = torch.matmul(weights[..., width:], own[1, :, :, :end])
-        there = weights[..., :width] if direct else weights[..., :width][places.call]
-        there = there.view(groups, most, key_heads, each, width).transpose(1, 2).reshape(groups, key_heads, most * each, width)
-        shown = torch.matmul(there, prefix[1]).view(groups, key_heads, most, each, size).transpose(1, 2)
-        found += shown[:, 0] if direct else shown.reshape(groups * most, key_heads, each, size)[places.place]
+        found = torch.empty_like(asking)
+        self._by_call(torch.matmul(self._by_group(weights[..., :width], places), prefix[1]), each, places, found)
+        found += torch.matmul(weights[..., width:], own[1, :, :, :end])
         return found.view(calls, heads, size)
+
+    def _by_group(self, by_call: torch.Tensor, places: _Places) -> torch.Tensor:
+        """(calls, key heads, each, n) -> (groups, key heads, most calls of a group * each, n)."""
+        _, key_heads, each, n = by_call.shape
+        groups = len(self._prefix_lengths)
+        most = len(places.call) // groups
+        placed = by_call if places.even else by_call[places.call]
+        return placed.unflatten(0, (groups, most)).transpose(1, 2).reshape(groups, key_heads, most * each, n)
+
+    def _by_call(self, by_group: torch.Tensor, each: int, places: _Places, into: torch.Tensor) -> None:
+        """The inverse, into a tensor (calls, key heads, each, n)."""
+        groups = len(by_group)
+        there = by_group.unflatten(2, (-1, each)).transpose(1, 2)
+        if places.even:
+            into.unflatten(0, (groups, -1)).copy_(there)
+        else:
+            into.copy_(there.reshape(-1, *into.shape[1:])[places.place])
 
     def _on(self, device: torch.device) -> _Places:
         found = self._places.get(device)
@@ -241,7 +252,8 @@ class Cohort:
         first = width + self._used - torch.tensor(self._own_lengths)[:, None]
         hidden = (columns >= prefix) & (columns < first)
         mask = torch.zeros(hidden.shape, dtype=self._own[0].dtype).masked_fill(hidden, -torch.inf)
-        return _Places(mask.to(device), torch.tensor(call, device=device), torch.tensor(place, device=device))
+        even = place == list(range(groups * most))
+        return _Places(mask.to(device), torch.tensor(call, device=device), torch.tensor(place, device=device), even)
 
 
 class Step:

@@ -10,11 +10,12 @@ from torch.nn import functional
 
 from mug_eval.backbones import cpu_products
 from mug_eval.backbones.hf_prompt import Prompt
-from mug_eval.backbones.kv_segments import Segment
+from mug_eval.backbones.kv_segments import Segment, tokens
 
 _CHUNK = {"cpu": 256}
 """Tokens that look together: of one part of a prompt, or of several parts after the same prefix."""
 _CHUNK_ELSEWHERE = 1024
+_ROUND_COLUMNS, _ROUND_ROWS = 64, 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +42,8 @@ class _Look:
         end: of these, and of what they look at.
         first: of what they look at.
         before: the prefix.
-        mask: (end - start, end - first) added to the products with the pass's own tokens: 0, or minus infinity.
+        mask: (end - start, end - first), or more where shapes are rounded up, added to the products with the pass's own tokens: 0, or
+            minus infinity.
         needed: (n,) of the tokens that look, those whose output is read from the last layer.
     """
 
@@ -70,23 +72,24 @@ class PackedPrompts:
     def __init__(self, pieces: Sequence[Piece], layers: int, kind: torch.dtype, device: torch.device, *, read: bool) -> None:
         self.pieces = pieces
         self._kind = kind
+        self._by_onednn = cpu_products.available(kind, device)
         self._new: list[torch.Tensor | None] = [None] * layers
         ends = torch.tensor([piece.length for piece in pieces]).cumsum(0)
         self.last = (ends - 1).to(device)
         self.needed: torch.Tensor | None = self.last if read else self.last[:0]
         chunk = _CHUNK.get(device.type, _CHUNK_ELSEWHERE)
         self._looks = [self._look(*one, device, read=read) for one in _chunks(pieces, chunk)]
-        self.columns = sum(look.end - look.first + (self._before(look)) for look in self._looks)
-
-    @staticmethod
-    def _before(look: _Look) -> int:
-        return sum(int(segment[0].shape[2]) for segment in look.before)
+        self.columns = sum(look.end - look.first + sum(map(tokens, look.before)) for look in self._looks)
 
     def _look(self, some: Sequence[Piece], first: int, start: int, end: int, device: torch.device, *, read: bool) -> _Look:
         lengths = torch.tensor([piece.length for piece in some])
         owner = torch.arange(len(some)).repeat_interleave(lengths)[: end - first]
         seen = (owner[start - first :, None] == owner[None]).tril(start - first)
         mask = torch.zeros(seen.shape, dtype=self._kind).masked_fill(~seen, -torch.inf)
+        if self._by_onednn:  # it makes a program for every shape, so there had better be few
+            before = sum(tokens(segment) for segment in some[0].before)
+            mask = functional.pad(mask, (0, -(before + end - first) % _ROUND_COLUMNS), value=-torch.inf)
+            mask = functional.pad(mask, (0, 0, 0, -(end - start) % _ROUND_ROWS))
         last = lengths.cumsum(0) + first - 1
         needed = last[(last >= start) & (last < end)] - start if read else last[:0]
         return _Look(start, end, first, some[0].before, mask.to(device), needed.to(device))
@@ -99,18 +102,19 @@ class PackedPrompts:
         query = query * scale
         last = layer == len(self._new) - 1
         out = (query.new_zeros if last else query.new_empty)((length, heads, size))
-        by_onednn = cpu_products.available(query.dtype, query.device)
         for look in self._looks:
-            keys_values = new[:, :, look.first : look.end]
-            if look.before:
-                keys_values = torch.cat([*(segment[layer] for segment in look.before), keys_values], dim=2)
+            parts = [*(segment[layer] for segment in look.before), new[:, :, look.first : look.end]]
+            more = look.mask.shape[1] - (look.end - look.first)
+            if more:
+                parts.append(new.new_zeros((2, new.shape[1], more, size)))
+            keys_values = torch.cat(parts, dim=2) if len(parts) > 1 else parts[0]
             asking, mask, where = query[:, look.start : look.end], look.mask.to(query.device), slice(look.start, look.end)
             if last:
                 needed = look.needed.to(query.device)
                 if not len(needed):
                     continue
                 asking, mask, where = asking[:, needed], mask[needed], needed + look.start
-            out[where] = (_by_head if by_onednn else _by_sdpa)(asking, keys_values, mask)
+            out[where] = (_by_head if self._by_onednn and not last else _by_sdpa)(asking, keys_values, mask)
         return out
 
     def segments(self) -> Iterator[Segment]:
@@ -126,18 +130,17 @@ class PackedPrompts:
 
 def _by_head(query: torch.Tensor, keys_values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Scaled queries (heads, n, size) over (2, key heads, columns, size), the mask for the last columns -> (n, heads, size)."""
-    heads, asking, size = query.shape
+    heads, several, size = query.shape
     groups, columns = keys_values.shape[1:3]
-    each = heads // groups
-    query = query.reshape(groups, each * asking, size)
-    own = columns - mask.shape[1]
+    each, (asking, own) = heads // groups, mask.shape
+    query = functional.pad(query, (0, 0, 0, asking - several)).view(groups, each * asking, size)
     out = query.new_empty((asking, groups, each, size))
     for group in range(groups):
         products = cpu_products.product(query[group], keys_values[0, group])
-        products.view(each, asking, columns)[:, :, own:] += mask
+        products.view(each, asking, columns)[:, :, columns - own :].add_(mask)
         found = cpu_products.product(products.softmax(-1), keys_values[1, group].t())
         out[:, group] = found.view(each, asking, size).transpose(0, 1)
-    return out.view(asking, heads, size)
+    return out.view(asking, heads, size)[:several]
 
 
 def _by_sdpa(query: torch.Tensor, keys_values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
