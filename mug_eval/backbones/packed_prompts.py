@@ -144,13 +144,15 @@ def _by_head(query: torch.Tensor, keys_values: torch.Tensor, mask: torch.Tensor)
 
 
 def _by_sdpa(query: torch.Tensor, keys_values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """The same by torch's own kernels, on any device."""
-    before = keys_values.shape[2] - mask.shape[1]
-    whole = functional.pad(mask, (before, 0)) if before else mask
-    several = query.shape[0] != keys_values.shape[1]
+    """The same by torch's own kernels, on any device. Those with a mask know no groups of heads: a group is more queries here."""
+    heads, asking, size = query.shape
+    groups, columns = keys_values.shape[1:3]
+    each = heads // groups
+    whole = functional.pad(mask, (columns - mask.shape[1], 0)).repeat(each, 1)
     keys, values = keys_values[:, None]
-    found = functional.scaled_dot_product_attention(query[None], keys, values, attn_mask=whole, scale=1.0, enable_gqa=several)
-    return found[0].transpose(0, 1)
+    queries = query.reshape(1, groups, each * asking, size)
+    found = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=whole, scale=1.0)
+    return found.view(heads, asking, size).transpose(0, 1)
 
 
 def _chunks(pieces: Sequence[Piece], chunk: int) -> Iterator[tuple[Sequence[Piece], int, int, int]]:
