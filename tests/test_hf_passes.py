@@ -113,7 +113,7 @@ def test_what_calls_share_is_held_once() -> None:
 
 
 @pytest.mark.parametrize("by_onednn", [True, False])
-@pytest.mark.parametrize("chunk", [4, 256])
+@pytest.mark.parametrize("chunk", [4, 32, 256])
 def test_every_token_of_a_packed_pass_sees_its_prefix_and_what_is_before_it(
     by_onednn: bool, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,15 +121,16 @@ def test_every_token_of_a_packed_pass_sees_its_prefix_and_what_is_before_it(
         pytest.skip("no oneDNN here")
     monkeypatch.setattr(cpu_products, "available", lambda kind, device: by_onednn)
     monkeypatch.setitem(packed_prompts._CHUNK, "cpu", chunk)
-    cuts = [40, 40, 0, 20, 0]
-    calls = [CALLS[0], CALLS[1], CALLS[3], [*SHARED[:20], *range(200, 209)], CALLS[4]]
+    cuts = [40, 40, 0, 20, 0, 0]
+    calls = [CALLS[0], CALLS[1], CALLS[3], [*SHARED[:20], *range(200, 209)], CALLS[4], list(range(300, 364))]
     prompts = [row(keys).prompt for keys in calls]
     before = [[part(made(keys), 0, cut)] if cut else [] for keys, cut in zip(calls, cuts, strict=True)]
     pieces = [Piece(p, cut, p.length, path) for p, cut, path in zip(prompts, cuts, before, strict=True)]
     new = [part(made(keys), cut, len(keys)) for keys, cut in zip(calls, cuts, strict=True)]
     one = PackedPrompts(pieces, LAYERS, torch.float32, torch.device("cpu"), read=True)
     total = sum(piece.length for piece in pieces)
-    query = torch.randn(HEADS, total, SIZE, generator=torch.Generator().manual_seed(1))
+    # strided, as transformers gives them
+    query = torch.randn(total, HEADS, SIZE, generator=torch.Generator().manual_seed(1)).transpose(0, 1)
     for layer in range(LAYERS):
         key, value = torch.cat([segment[layer] for segment in new], dim=2)
         found = one.attend(layer, query, key, value, SIZE**-0.5)

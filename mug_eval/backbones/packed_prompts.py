@@ -133,7 +133,7 @@ def _by_head(query: torch.Tensor, keys_values: torch.Tensor, mask: torch.Tensor)
     heads, several, size = query.shape
     groups, columns = keys_values.shape[1:3]
     each, (asking, own) = heads // groups, mask.shape
-    query = functional.pad(query, (0, 0, 0, asking - several)).view(groups, each * asking, size)
+    query = functional.pad(query, (0, 0, 0, asking - several)).reshape(groups, each * asking, size)
     out = query.new_empty((asking, groups, each, size))
     for group in range(groups):
         products = cpu_products.product(query[group], keys_values[0, group])
@@ -152,7 +152,7 @@ def _by_sdpa(query: torch.Tensor, keys_values: torch.Tensor, mask: torch.Tensor)
     keys, values = keys_values[:, None]
     queries = query.reshape(1, groups, each * asking, size)
     found = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=whole, scale=1.0)
-    return found.view(heads, asking, size).transpose(0, 1)
+    return found.reshape(heads, asking, size).transpose(0, 1)
 
 
 def _chunks(pieces: Sequence[Piece], chunk: int) -> Iterator[tuple[Sequence[Piece], int, int, int]]:
