@@ -148,7 +148,7 @@ async def test_without_sharing_the_replies_are_the_same(folder: Path, sharing: A
 def test_logits_agree_with_the_plain_way_and_see_the_picture(folder: Path) -> None:
     model, processor = load_plain(folder), AutoProcessor.from_pretrained(folder)
     builder = PromptBuilder(processor, model.model, "tiny", None)
-    runner = SharedRunner(model, frozenset([2]), 0, prefix_bytes=1 << 20, feature_bytes=1 << 20)
+    runner = SharedRunner(model, frozenset([2]), prefix_bytes=1 << 20, feature_bytes=1 << 20)
     with torch.inference_mode():
         prompts = [builder.build(conversation) for conversation in CONVERSATIONS]
         plain = torch.stack([model(**plain_inputs(model, processor, c)).logits[0, -1] for c in CONVERSATIONS])
@@ -283,15 +283,15 @@ async def test_a_game_over_the_context_goes_on_without_the_oldest_rounds(tmp_pat
 
 
 def limit_memory(model: TransformersVLM, most: int) -> None:
-    """Makes the real forward run out of memory whenever rows x columns is above ``most``, as a small GPU would."""
+    """Makes the real forward run out of memory whenever a pass holds more than ``most`` keys, as a small GPU would."""
     runner = model._scheduler.runner
     assert isinstance(runner, SharedRunner)
     forward = runner._forward
 
-    def limited(ids: Any, mask: Any, *rest: Any) -> Any:
-        if mask.numel() > most:
-            raise torch.OutOfMemoryError(f"{mask.numel()} of {most}")
-        return forward(ids, mask, *rest)
+    def limited(ids: Any, positions: Any, one: Any, *rest: Any) -> Any:
+        if one.columns > most:
+            raise torch.OutOfMemoryError(f"{one.columns} of {most}")
+        return forward(ids, positions, one, *rest)
 
     runner._forward = limited  # type: ignore[method-assign]
 
@@ -417,7 +417,7 @@ async def test_games_are_the_same_word_for_word_as_with_one_call_at_a_time(
 async def test_a_reply_that_has_ended_gets_no_token_more_while_its_batch_goes_on(qwen: Path) -> None:
     model, processor = load_plain(qwen), AutoProcessor.from_pretrained(qwen)
     builder = PromptBuilder(processor, model.model, "tiny", None)
-    runner = SharedRunner(model, frozenset([2]), 0, prefix_bytes=1 << 20, feature_bytes=1 << 20)
+    runner = SharedRunner(model, frozenset([2]), prefix_bytes=1 << 20, feature_bytes=1 << 20)
     expected = alone(qwen, CONVERSATIONS[:5])
     with torch.inference_mode():
         rows = [
