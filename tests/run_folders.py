@@ -47,7 +47,9 @@ def write_run(
         options = {"A": "yes", "B": "no", "answer": "A", "category": "shape"}
         rows = {index: {**options, "prediction": "A" if hit else "B"} for index, hit in right.items()}
     with (folder / "predictions.tsv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, ["index", *next(iter(rows.values()))], delimiter="\t", quoting=csv.QUOTE_ALL, lineterminator="\n")
+        writer = csv.DictWriter(
+            file, ["index", *next(iter(rows.values()))], delimiter="\t", quoting=csv.QUOTE_ALL, lineterminator="\n"
+        )
         writer.writeheader()
         writer.writerows({"index": index, **row} for index, row in rows.items())
     own = {index: index for index in right} if clusters is None else clusters
@@ -67,7 +69,14 @@ def write_run(
     said = headline if headline is not None else {"Overall": 100 * sum(right.values()) / len(right)}
     scores = {"headline": dict(said), "missing": 0, "judge": judge, "cost": dict(price or cost())}
     (folder / "scores.json").write_text(json.dumps(scores))
-    run = {"model": model, "benchmark": benchmark, "config": identity, "limit": limit, "judge": judge, "versions": {"ms-vlmeval": scorer}}
+    run = {
+        "model": model,
+        "benchmark": benchmark,
+        "config": identity,
+        "limit": limit,
+        "judge": judge,
+        "versions": {"ms-vlmeval": scorer},
+    }
     (folder / "run.json").write_text(json.dumps(run))
     (folder / "plan.json").write_text(json.dumps(identity))
     lines = [game(index) for index in right] if games is None else games

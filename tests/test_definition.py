@@ -15,6 +15,7 @@ from tables import mmmu_row, mmstar_row, picture, pope_row, write_table
 from mug_eval.benchmarks import load_task, open_benchmark
 from mug_eval.benchmarks.exchange import UNPARSED
 from mug_eval.errors import UserError
+from mug_eval.statistics.bootstrap import resample
 from mug_eval.statistics.definition import clustered_error, sums_of
 from mug_eval.statistics.intervals import cluster_error
 from mug_eval.statistics.runs import Run, read_run
@@ -25,7 +26,9 @@ Rows = list[dict[str, Any]]
 def pope(rng: random.Random) -> Rows:
     kinds = ["random", "popular", "adversarial", "random,popular", "random,popular,adversarial"]
     return [
-        pope_row(0, answer=rng.choice(["Yes", "No"]), category=rng.choice(kinds), cluster=photo, said=rng.choice(["Yes", "No", UNPARSED]))
+        pope_row(
+            0, answer=rng.choice(["Yes", "No"]), category=rng.choice(kinds), cluster=photo, said=rng.choice(["Yes", "No", UNPARSED])
+        )
         for photo in range(9)
         for _ in range(rng.randint(1, 5))
     ]
@@ -40,7 +43,11 @@ def hallusion(rng: random.Random) -> Rows:
                 answer = rng.choice(["Yes", "No"])
                 rows.append(
                     {
-                        **{"index": f"{kind}_{l2.replace('_', '-')}_1_{{set}}_{figure}_{question}", "set": number, "cluster": number},
+                        **{
+                            "index": f"{kind}_{l2.replace('_', '-')}_1_{{set}}_{figure}_{question}",
+                            "set": number,
+                            "cluster": number,
+                        },
                         **{"question": "Is it?", "answer": answer, "category": kind, "l2-category": l2, "image": picture()},
                         "said": answer if rng.random() < 0.8 else rng.choice(["Yes", "No", UNPARSED]),
                     }
@@ -50,7 +57,9 @@ def hallusion(rng: random.Random) -> Rows:
 
 def mmstar(rng: random.Random) -> Rows:
     return [
-        mmstar_row(0, answer=rng.choice("ABCD"), category=rng.choice(["a", "b"]), cluster=photo, said=rng.choice(["A", "B", UNPARSED]))
+        mmstar_row(
+            0, answer=rng.choice("ABCD"), category=rng.choice(["a", "b"]), cluster=photo, said=rng.choice(["A", "B", UNPARSED])
+        )
         for photo in range(9)
         for _ in range(rng.randint(1, 4))
     ]
@@ -89,7 +98,7 @@ def played(name: str, folder: Path, rows: Sequence[dict[str, Any]]) -> Run:
 
 
 @pytest.mark.parametrize("name", sorted(MAKE))
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_scores_and_resampled_scores_are_the_unmodified_scorer_s(tmp_path: Path, name: str, seed: int) -> None:
     rng = random.Random(seed)
     rows = MAKE[name](rng)
@@ -100,14 +109,18 @@ def test_scores_and_resampled_scores_are_the_unmodified_scorer_s(tmp_path: Path,
 
     # Draw clusters with replacement, and let the scorer score a table in which every draw is a cluster of its own.
     drawn = [rng.randrange(9) for _ in range(9)]
-    again = [{**row, "cluster": place, "set": place} for place, number in enumerate(drawn) for row in rows if row["cluster"] == number]
+    again = [
+        {**row, "cluster": place, "set": place} for place, number in enumerate(drawn) for row in rows if row["cluster"] == number
+    ]
     if name != "HallusionBench":
         again = [{key: value for key, value in row.items() if key != "set"} for row in again]
-    names = {number: key for row, key in zip(rows, run.clusters.values(), strict=True) if (number := row["cluster"]) is not None}
+    names = {row["cluster"]: key for row, key in zip(rows, run.clusters.values(), strict=True)}
     order = sorted(set(run.clusters.values()))
     weights = np.array([sum(names[number] == key for number in drawn) for key in order], dtype=float)
     resampled = sums.scores(weights @ sums.top, weights @ sums.bottom)
-    assert dict(zip(sums.names, resampled, strict=True)) == pytest.approx(played(name, tmp_path / "again", again).scores["headline"], abs=1e-9)
+    assert dict(zip(sums.names, resampled, strict=True)) == pytest.approx(
+        played(name, tmp_path / "again", again).scores["headline"], abs=1e-9
+    )
 
 
 def test_a_pope_run_that_never_says_yes_has_no_precision_and_no_f1(tmp_path: Path) -> None:
@@ -130,7 +143,9 @@ def test_a_share_s_error_is_that_of_the_mean_and_every_influence_adds_up_to_noth
     clusters = {str(i): f"c{i % 7}" for i in range(40)}
     run = read_run(write_run(tmp_path, right, clusters))
     influence = sums_of(run).influence
-    assert clustered_error(influence)[0] == pytest.approx(100 * cluster_error(list(map(float, right.values())), list(clusters.values()))[0])
+    assert clustered_error(influence)[0] == pytest.approx(
+        100 * cluster_error(list(map(float, right.values())), list(clusters.values()))[0]
+    )
     assert influence.sum() == pytest.approx(0, abs=1e-9)
 
 
@@ -152,7 +167,5 @@ def test_the_error_of_f1_is_that_of_the_bootstrap(tmp_path: Path) -> None:
     f1 = 200 * tp / (2 * tp + fp + fn)
     headline = {"acc": 100 * sum(right.values()) / 600, "F1": f1, "precision": 100 * tp / (tp + fp), "recall": 100 * tp / (tp + fn)}
     sums = sums_of(read_run(write_run(tmp_path, right, clusters, benchmark="POPE", rows=rows, headline=headline)))
-    from mug_eval.statistics.bootstrap import resample
-
     (drawn,) = resample([[sums]], seed=0, resamples=4000)
     assert drawn.scores.std(axis=0, ddof=1) == pytest.approx(clustered_error(sums.influence), rel=0.06)
