@@ -73,6 +73,19 @@ def test_dependent_questions_count_as_their_clusters(tmp_path: Path) -> None:
     assert together["notes"][0] == "ScenesMCQ has 8 clusters: with fewer than 20 intervals come out too short"
 
 
+def test_a_run_that_is_always_right_is_not_certain_to_stay_so(tmp_path: Path) -> None:
+    clusters = {str(i): f"picture {i // 2}" for i in range(60)}
+    mug = write_run(tmp_path, hits(1.0, 1), clusters, model="mug-toy")
+    found = compared(tmp_path, mug, "--against", write_run(tmp_path, hits(0.5, 2), clusters))
+    score = found["runs"][0]["scores"]["Overall"]
+    # Wilson's lower end for 30 of 30: 30 / (30 + 1.96^2)
+    assert (score["interval"], score["low"], score["high"]) == (
+        "wilson",
+        pytest.approx(100 * 30 / (30 + 1.959964**2)),
+        pytest.approx(100),
+    )
+
+
 def test_holm_counts_every_comparison(tmp_path: Path) -> None:
     base = hits(0.4, 1)
     write_run(tmp_path, base)

@@ -87,6 +87,53 @@ def test_the_exchange_test_of_a_share_is_scipy_s_sign_flip_test() -> None:
     assert found.p[0] == pytest.approx(theirs.pvalue)
 
 
+def f1_sums(rows: Sequence[tuple[int, str, str]]) -> Sums:
+    """F1 of (cluster, gold, said), as the sums of its clusters."""
+    count = max(cluster for cluster, _, _ in rows) + 1
+    top, bottom = np.zeros((count, 1)), np.zeros((count, 1))
+    for cluster, gold, said in rows:
+        top[cluster] += 2 * (gold == said == "Yes")
+        bottom[cluster] += (gold == "Yes") + (said == "Yes")
+    return Sums(("F1",), ((0,),), top, bottom, (False,))
+
+
+def f1_of(rows: Sequence[tuple[int, str, str]]) -> float:
+    """F1 as in a textbook."""
+    tp = sum(gold == said == "Yes" for _, gold, said in rows)
+    precision, recall = tp / sum(said == "Yes" for _, _, said in rows), tp / sum(gold == "Yes" for _, gold, _ in rows)
+    return 100 * 2 * precision * recall / (precision + recall)
+
+
+def test_the_exchange_test_of_f1_is_that_of_exchanged_answers() -> None:
+    rng = random.Random(6)
+    gold = [(place // 4, rng.choice(["Yes", "No"])) for place in range(28)]
+    one = [(c, g, g if rng.random() < 0.8 else rng.choice(["Yes", "No"])) for c, g in gold]
+    other = [(c, g, rng.choice(["Yes", "No"])) for c, g in gold]
+    apart = []
+    for chosen in product((False, True), repeat=7):
+        first = [b if chosen[a[0]] else a for a, b in zip(one, other, strict=True)]
+        second = [a if chosen[a[0]] else b for a, b in zip(one, other, strict=True)]
+        apart.append(abs(f1_of(first) - f1_of(second)))
+    found = exchange_test([f1_sums(one)], [f1_sums(other)], seed=0)
+    assert found.exact
+    assert found.differences[0] == pytest.approx(f1_of(one) - f1_of(other))
+    assert found.p[0] == pytest.approx(np.mean([difference >= apart[0] - 1e-9 for difference in apart]))
+    assert 0 < found.p[0] < 0.5
+
+
+def test_seeds_are_averaged_before_they_are_exchanged() -> None:
+    rng = np.random.default_rng(9)
+    clusters = list(range(10))
+    one, other = (rng.random((3, 10)) < 0.8).astype(float), (rng.random((2, 10)) < 0.4).astype(float)
+    theirs = stats.permutation_test(
+        (one.mean(axis=0) - other.mean(axis=0),), np.sum, permutation_type="samples", n_resamples=np.inf
+    )
+    found = exchange_test(
+        [shares(row.tolist(), clusters) for row in one], [shares(row.tolist(), clusters) for row in other], seed=0
+    )
+    assert found.p[0] == pytest.approx(theirs.pvalue)
+
+
 def test_with_a_question_a_cluster_the_exchange_test_is_mcnemar_s() -> None:
     one = [1] * 8 + [0] * 2 + [1] * 30
     other = [0] * 8 + [1] * 2 + [1] * 30
@@ -205,6 +252,13 @@ def test_connor_s_published_sample_sizes() -> None:
     # Two worked examples of Connor's formula (1987) in calculators of others: p10 = 0.45, p01 = 0.05, and 0.30 against 0.15.
     assert questions_needed(0.40, Design(0.50)) == 23
     assert questions_needed(0.15, Design(0.45)) == 155
+
+
+def test_the_benchmarks_find_what_the_page_says() -> None:
+    # docs/statistics.md, second paragraph.
+    found = {n: round(100 * smallest_gap(n, Design(0.10)), 1) for n in (900, 1500, 5127)}
+    assert found == {900: 2.9, 1500: 2.3, 5127: 1.2}
+    assert questions_needed(0.004, Design(0.10)) == pytest.approx(49_000, rel=0.01)
 
 
 def test_power_smallest_gap_and_questions_are_one_relation() -> None:

@@ -57,7 +57,7 @@ def mcnemar(fixed: int, broken: int) -> float:
 def correlation(values: Sequence[float], against: Sequence[float]) -> float:
     """Pearson's correlation of two runs over questions (of right and wrong: phi); NaN where one of them never varies.
 
-    The higher it is, the more a paired comparison gains (Miller 2024, arXiv 2411.00640, section 4.2).
+    The higher it is, the more a paired comparison gains (Miller 2024, arXiv 2411.00640, on paired differences).
     """
     if len(set(values)) < 2 or len(set(against)) < 2:
         return math.nan

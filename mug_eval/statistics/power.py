@@ -5,10 +5,10 @@ difference to be found. For one seed each this is Connor's sample size for McNem
 
     n = ((z_(alpha/2) sqrt(d) + z_beta sqrt(d - delta^2)) / delta)^2
 
-More seeds a question take the part of d away that comes from drawing (Miller 2024, arXiv 2411.00640, section 5): if a method run
-again disagrees with itself on a share r of the questions, its answers vary by r/2 within a question, and averaged over K seeds d
-becomes d - (r_1/2 + r_2/2)(1 - 1/K). Dependent questions count for less: n is multiplied by the design effect (Kish 1965), the
-ratio of the clustered to the plain variance of the difference.
+More seeds a question take the part of d away that comes from drawing (Miller 2024, arXiv 2411.00640, on resampling and power): if
+a method run again disagrees with itself on a share r of the questions, its answers vary by r/2 within a question, and averaged over
+K seeds d becomes d - (r_1/2 + r_2/2)(1 - 1/K). Dependent questions count for less: n is multiplied by the design effect (Kish 1965),
+the ratio of the clustered to the plain variance of the difference.
 """
 
 from __future__ import annotations
