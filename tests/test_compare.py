@@ -246,11 +246,35 @@ def test_a_damaged_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "a file of this run is damaged" in refused(capsys, "compare", mug, "--against", direct)
 
 
-def test_a_damaged_game_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"index": "77"}', "line 61 is not a game of this run"),
+        ('{"index": "3"}', "line 61 is not a game of this run, or a second one"),
+        ("{", "line 61 is not a game of this run"),
+        (None, "has no game for 1 questions that were scored"),
+    ],
+)
+def test_a_damaged_game_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str | None, said: str) -> None:
     direct = write_run(tmp_path, hits(0.5, 1))
     mug = write_run(tmp_path, hits(0.6, 2), model="mug-toy")
-    (mug / "games.jsonl").write_text('{"index": "77"}\n')
-    assert "games.jsonl line 1 is not a game of this run" in refused(capsys, "compare", mug, "--against", direct)
+    games = (mug / "games.jsonl").read_text().splitlines()
+    (mug / "games.jsonl").write_text("\n".join(games[:-1] if line is None else [*games, line]) + "\n")
+    assert said in refused(capsys, "compare", mug, "--against", direct)
+
+
+def test_a_game_of_another_shape_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    direct = write_run(tmp_path, hits(0.5, 1, n=1))
+    mug = write_run(tmp_path, hits(0.6, 2, n=1), model="mug-toy", games=[{"index": "0", "answer": {}, "facts": [], "events": []}])
+    assert "the game '0' has not the shape of a game" in refused(capsys, "compare", mug, "--against", direct)
+
+
+def test_a_stranger_s_category_does_not_drive_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"A": "yes", "answer": "A", "category": "\x1b[2J[bold]\u202eevil", "prediction": "A"}
+    runs = [write_run(tmp_path, {"0": True, "1": True}, model=f"{m}-toy", rows={"0": row, "1": row}) for m in ("mug", "direct")]
+    assert main(["compare", str(runs[0]), "--against", str(runs[1]), "--by", "category"]) == 0
+    said = capsys.readouterr().out
+    assert "\x1b" not in said and "\u202e" not in said and "\\x1b[2J[bold]\\u202eevil" in said
 
 
 # --- the real thing

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from mug_eval.errors import UserError
 from mug_eval.methods.mug import found_by_chance
 from mug_eval.statistics.intervals import Estimate, mean_interval, share_interval
 from mug_eval.statistics.runs import Group, Run
@@ -117,8 +118,12 @@ class Told:
 
 
 def game_statistics(group: Group) -> GameStatistics:
-    """Read the games of a group of runs; seeds are pooled, with a question's games in one cluster."""
-    told = [_told(run, game) for run in group.runs for game in run.games()]
+    """Read the games of a group of runs; seeds are pooled, with a question's games in one cluster.
+
+    Raises:
+        UserError: a game is missing, or was changed from outside.
+    """
+    told = [_read(run, game) for run in group.runs for game in run.games()]
     kinds = sorted({kind for one in told for kind in one.parts}, key=_KINDS.index)
     by: dict[str, dict[str, GameStatistics]] = {}
     for kind in kinds:
@@ -128,6 +133,16 @@ def game_statistics(group: Group) -> GameStatistics:
 
 
 _KINDS = ("category", "edit", "edit_type")
+
+
+def _read(run: Run, game: Mapping[str, Any]) -> Told:
+    try:
+        return _told(run, game)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        raise UserError(
+            f"{run.folder / 'games.jsonl'}: the game {game['index']!r} has not the shape of a game ({type(error).__name__}: {error}); "
+            "the file was changed from outside"
+        ) from error
 
 
 def _told(run: Run, game: Mapping[str, Any]) -> Told:
@@ -159,7 +174,7 @@ def _told(run: Run, game: Mapping[str, Any]) -> Told:
         normals_lost=int(facts.get("normals_lost", 0)),
         votes=tuple(_votes(events, odd)) if played else (),
         undercover=played,
-        parts={kind: value for kind, value in parts.items() if value},
+        parts={kind: str(value) for kind, value in parts.items() if value},
     )
 
 

@@ -61,19 +61,27 @@ class Run:
         """The lines of ``games.jsonl``, one in memory at a time.
 
         Raises:
-            UserError: a line is not a game.
+            UserError: a line is not a game, a question has none or two.
         """
-        with (self.folder / "games.jsonl").open("rb") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    game = json.loads(line)
-                except (ValueError, RecursionError):
-                    game = None
-                if not isinstance(game, dict) or game.get("index") not in self.right:
-                    raise UserError(
-                        f"{self.folder / 'games.jsonl'} line {number} is not a game of this run; give its command again"
-                    )
-                yield game
+        path, owed = self.folder / "games.jsonl", set(self.right)
+        try:
+            with path.open("rb") as file:
+                for number, line in enumerate(file, 1):
+                    try:
+                        game = json.loads(line)
+                    except (ValueError, RecursionError):
+                        game = None
+                    index = game.get("index") if isinstance(game, dict) else None
+                    if not isinstance(index, str) or index not in owed:
+                        raise UserError(
+                            f"{path} line {number} is not a game of this run, or a second one; give the run's command again"
+                        )
+                    owed.discard(index)
+                    yield game
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror}, though the run is marked complete; give its command again") from error
+        if owed:
+            raise UserError(f"{path} has no game for {len(owed)} questions that were scored; give the run's command again")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
+from mug_eval.show import printable
 from mug_eval.statistics.compare import Compared, Comparison, Scored
 from mug_eval.statistics.cost import tokens
 from mug_eval.statistics.games import GameStatistics
@@ -42,12 +43,12 @@ def comparison_text(comparison: Comparison, width: int = 120, by: str | None = N
     )
     if any(one.paper for one in comparison.compared):
         lines.append(f"paper's p: {LABEL}")
-    return "\n".join(part for part in parts if part) + "\n" + "\n".join(lines) + "\n"
+    return "\n".join(part for part in parts if part) + "\n" + printable("\n".join(lines)) + "\n"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> str:
     """A table without lines, its first column to the left; columns that are empty throughout are left out."""
-    rows = list(rows)
+    rows = [[printable(cell) for cell in row] for row in rows]  # categories and edits are strangers' words
     kept = [place for place, name in enumerate(columns) if not name or any(row[place] for row in rows)]
     drawn = Table(box=None, pad_edge=False)
     for place in kept:
