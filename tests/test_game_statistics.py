@@ -123,6 +123,8 @@ def test_a_draft_is_a_first_answer(tmp_path: Path) -> None:
     draft, final = ({"event": "answer", "seat": "solver", "text": "", "answer": said, "asked_again": False} for said in "BA")
     found = statistics(tmp_path, [game("1", events=[draft, final])], {"1": True})
     assert found.changed is not None and found.changed.wrong_to_right.value == 1
+    alone = statistics(tmp_path / "direct", [game("1", events=[draft])], {"1": False})
+    assert alone.changed is None, "an answer that nothing follows cannot change"
 
 
 def test_seeds_of_a_question_are_one_cluster(tmp_path: Path) -> None:

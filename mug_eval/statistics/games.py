@@ -151,7 +151,8 @@ def _told(run: Run, game: Mapping[str, Any]) -> Told:
     seats: Mapping[str, Any] = next((event for event in events if event["event"] == "seats"), {})
     odd = seats.get("undercover")
     statements = [event for event in events if event["event"] == "statement"]
-    drafts = [event for event in events if event["event"] == "answer" and event["seat"] == "solver"][:1]
+    # The answer that a single call gives is the final one; only one that something follows can change.
+    drafts = [event for event in events[:-1] if event["event"] == "answer" and event["seat"] == "solver"][:1]
     played = bool(facts.get("undercover_played")) and "undercover_found" in facts
     agents, most = len(seats.get("order", ())), int(run.config["config"].get("detection_rounds", 0))
     edit = seats.get("edit") or {}

@@ -142,8 +142,8 @@ _GAME_HEAD = (
     "votes %",
     "by lots",
     "lost",
-    "right>wrong",
-    "wrong>right",
+    "broke %",
+    "mended %",
     "unparsed",
     "no vote",
 )
