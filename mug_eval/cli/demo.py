@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -42,7 +43,7 @@ def command(argv: Sequence[str]) -> int:
     started = time.monotonic()
     scenes = args.out / f"scenes-{args.questions}-{args.seed}"
     table = scenes / f"{BENCHMARK}.tsv"
-    if not table.is_file():
+    if not (scenes / COUNTERFACTUALS / "manifest.jsonl").is_file():  # written last
         table = write_benchmarks(scenes, args.questions, args.seed, names=(BENCHMARK,))[BENCHMARK]
     print(f"{args.questions} questions about drawn scenes: {table}", flush=True)
     results = args.out / f"results-{args.questions}-{args.seed}"
@@ -65,8 +66,10 @@ def command(argv: Sequence[str]) -> int:
 
 def _play(commands: Sequence[Sequence[str]]) -> None:
     """Runs beside each other, one thread each."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
     running = [
-        subprocess.Popen([sys.executable, "-m", "mug_eval", "run", *command], stdout=subprocess.DEVNULL) for command in commands
+        subprocess.Popen([sys.executable, "-m", "mug_eval", "run", *command], stdout=subprocess.DEVNULL, env=environment)
+        for command in commands
     ]
     try:
         codes = [process.wait() for process in running]
