@@ -9,6 +9,7 @@ from typing import Any
 
 from mug_eval.chat import ImageRef, Part
 from mug_eval.methods import cfmad, chain_of_thought, debate, direct, mad_judge, mad_vote, mug, self_refine
+from mug_eval.methods.conversation import turn
 from mug_eval.question import Altered, AnswerFormat, Question
 from mug_eval.reference_vlm.oracle import Call, OracleTable, misread
 from mug_eval.reference_vlm.planning import planning_calls
@@ -21,6 +22,7 @@ from mug_eval.reference_vlm.questions import (
     ask_yes_no,
     draw_query,
     edit_for,
+    reason,
 )
 from mug_eval.reference_vlm.scenes import SHAPES, Scene, draw_scene
 
@@ -105,6 +107,24 @@ def described_questions(scene: Scene, rng: random.Random, count: int) -> list[Ca
         else:
             run_now(mad_judge.METHOD.play(question, table, mad_judge.MadJudgeConfig(agents=rng.choice((3, 3, 4)))))
         calls.append(rng.choice([call for call in table.calls if call.task == "describe"]))
+    return calls
+
+
+def concluded_questions(scene: Scene, rng: random.Random, count: int) -> list[Call]:
+    """The last step alone: the reason is given, the answer is to be said, mostly the letter of an option.
+
+    To find a value among the options and to name the letter before it is learnt late, and soon when there is much of it.
+    """
+    calls: list[Call] = []
+    for _ in range(count):
+        query = draw_query(rng.choice(KINDS), scene, rng)
+        if query is None:
+            continue
+        asked = ask_choice(query, scene, rng) if rng.random() < 0.75 else put(query, scene, rng)
+        answer = asked.gold(scene)
+        if answer is not None:
+            messages = turn(question_of(asked, False).prompt)
+            calls.append(Call("solver", "conclude", messages, (scene,), f"{reason(query, scene)}\nAnswer: {answer}"))
     return calls
 
 

@@ -29,7 +29,14 @@ from mug_eval.reference_vlm import checkpoint
 from mug_eval.reference_vlm.attention import NAME as PRODUCTS
 from mug_eval.reference_vlm.attention import additive
 from mug_eval.reference_vlm.checkpoint import Standing
-from mug_eval.reference_vlm.dialogs import described_questions, game_calls, planned_questions, short_questions, two_pictures
+from mug_eval.reference_vlm.dialogs import (
+    concluded_questions,
+    described_questions,
+    game_calls,
+    planned_questions,
+    short_questions,
+    two_pictures,
+)
 from mug_eval.reference_vlm.model import IMAGE_PAD, new_model
 from mug_eval.reference_vlm.oracle import Call
 from mug_eval.reference_vlm.packing import Row, chat_text, collate, pack
@@ -57,6 +64,7 @@ class Stage:
         games: share of the rows that are calls of games.
         short: of the other rows: questions answered directly.
         described: of the other rows: questions answered after a description.
+        concluded: of the other rows: questions of which the last step alone is learnt.
     """
 
     name: str
@@ -67,6 +75,7 @@ class Stage:
     games: float = 0.0
     short: int = 2
     described: int = 2
+    concluded: int = 0
 
 
 STAGES = (
@@ -74,7 +83,8 @@ STAGES = (
     Stage("see", 2500, 16, 1.5e-3, 0.0, 0.0),
     Stage("play", 1200, 16, 1.2e-3, 0.0, 0.5),
     Stage("settle", 3000, 16, 1.2e-3, 1.0, 0.5),
-    Stage("read", 2600, 16, 1e-3, 1.0, 0.3, short=1, described=4),
+    Stage("read", 1200, 16, 1e-3, 0.0, 0.3, short=1, described=4),
+    Stage("choose", 2000, 16, 1e-3, 1.0, 0.2, short=1, described=2, concluded=6),
 )
 _POOL = 8
 """Batches drawn at once and sorted by length, so that little is padding."""
@@ -91,6 +101,7 @@ def row_of(seed: int, number: int, stage: Stage, tokenizer: Any) -> Row:
         calls = two_pictures(rng)
     while not calls:
         calls = short_questions(scene, rng, stage.short) + described_questions(scene, rng, stage.described)
+        calls += concluded_questions(scene, rng, stage.concluded)
     return pack(calls, tokenizer)
 
 
