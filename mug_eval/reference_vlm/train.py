@@ -1,10 +1,10 @@
 """Train the reference model from nothing: ``python -m mug_eval.reference_vlm.train --out FOLDER``.
 
-Five stages, each a seeded stream of scenes: ``tower`` (the vision tower names cells), ``see`` (describe, answer), ``play`` (the calls of
-the methods' games), ``settle`` (the same while the rate falls) and ``read`` (mostly answers after descriptions, which are learnt last,
-while the rate falls to nothing). Kill it at any time; the same command goes on from the last checkpoint. One thread: two threads on a
-busy machine were slower than one. Two processes that average their gradients are faster:
-``torchrun --nproc-per-node 2 -m mug_eval.reference_vlm.train --out FOLDER``. Products are computed in bfloat16.
+Six stages, each a seeded stream of scenes: ``tower`` (the vision tower names cells), ``see`` (describe, answer), ``play`` (the calls of
+the methods' games), ``settle`` (the same while the rate falls), ``read`` (mostly answers after descriptions) and ``choose`` (finding a
+value among the options and naming its letter, which is learnt last, while the rate falls to nothing). Kill it at any time; the same
+command goes on from the last checkpoint. One thread: two threads on a busy machine were slower than one. Two processes that average
+their gradients are faster: ``torchrun --nproc-per-node 2 -m mug_eval.reference_vlm.train --out FOLDER``. Products are computed in bfloat16.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Stage:
     """One stage of the training.
 
     Attributes:
-        name: tower, see, play or settle.
+        name: of the checkpoint, too.
         steps: how many.
         batch: pictures (tower) or rows a step.
         rate: the learning rate.
