@@ -7,9 +7,12 @@ VENV := .venv
 ifdef MUG_EVAL_PYTHON
 RUN := $(MUG_EVAL_PYTHON)
 READY :=
+PLAYS :=
 else
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.installed
+# What it takes to play is less than what it takes to test; who has the second has the first.
+PLAYS := $(if $(wildcard $(READY)),$(READY),$(VENV)/.plays)
 endif
 
 export PYTHONPATH := $(CURDIR)
@@ -24,10 +27,12 @@ help:
 	@echo "make clean  remove $(VENV) and caches"
 
 # The stamp is written last, so that an installation that was interrupted is done again.
-$(VENV)/.installed: setup.cfg pyproject.toml constraints.txt
+$(VENV)/.installed: EXTRAS := dev,local,diffusion
+$(VENV)/.plays: EXTRAS := local
+$(VENV)/.installed $(VENV)/.plays: setup.cfg pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mug_eval needs Python 3.11 or newer: make test PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,local]'
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
 	@touch $@
 
 test: $(READY)
@@ -41,7 +46,7 @@ lint: $(READY)
 bench: $(READY)
 	$(RUN) bench/harness.py
 
-demo: $(READY)
+demo: $(PLAYS)
 	$(RUN) -m mug_eval demo
 
 clean:

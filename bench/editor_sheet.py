@@ -2,6 +2,7 @@
 
     python bench/editor_sheet.py --out sheet.jpg            # one row an edit
     python bench/editor_sheet.py --out all.png --every      # every kind of edit of every photograph
+    python bench/editor_sheet.py --out docs/opencv-edits.jpg --packaged --columns 3 --tile 150    # the sheet in the docs
 
 The photographs are those that scikit-image and matplotlib are installed with, and the trial photographs in ../shared/data where
 that folder is beside the repository. The boxes were read off by eye, or from the differences of the trial set's own edits.
@@ -29,7 +30,6 @@ from mug_eval.counterfactual.editors.opencv import OpenCVEditor
 from mug_eval.counterfactual.plan import Box, EditPlan
 
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
-TILE = 200
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class Photo:
 
 
 PHOTOS = (
-    Photo("skimage:astronaut.png", "mission badge", (133, 348, 210, 424), ("remove", "recolour green")),
+    Photo("skimage:astronaut.png", "mission badge", (133, 348, 210, 424), ("remove", "recolour green", "move")),
     Photo("skimage:coffee.png", "spoon", (323, 68, 426, 327), ("remove",)),
-    Photo("skimage:chelsea.png", "left eye", (135, 86, 208, 146), ("recolour blue",)),
+    Photo("skimage:chelsea.png", "left eye", (135, 86, 208, 146), ("recolour blue", "resize larger")),
     Photo("skimage:rocket.jpg", "rocket", (306, 128, 337, 412), ("remove", "add", "resize smaller")),
-    Photo("skimage:coins.png", "coin", (130, 27, 181, 77), ("remove", "resize larger")),
-    Photo("skimage:camera.png", "white tower", (411, 113, 436, 175), ("remove", "move")),
+    Photo("skimage:coins.png", "coin", (130, 27, 181, 77), ("remove", "add", "resize larger")),
+    Photo("skimage:camera.png", "white tower", (411, 113, 436, 175), ("remove", "move", "add")),
     Photo("skimage:motorcycle_left.png", "motorcycle", (111, 80, 688, 453), ("recolour blue",)),
     Photo("skimage:page.png", 'heading "Region-based segmentation"', (3, 6, 295, 38), ("retext Edge-based completion",)),
     Photo("skimage:hubble_deep_field.jpg", "galaxy", (945, 462, 992, 507), ("remove", "recolour blue")),
@@ -125,33 +125,33 @@ def boxed(picture: Image.Image, photo: Photo) -> Image.Image:
     return picture
 
 
-def tile(picture: Image.Image, caption: str) -> Image.Image:
-    tiled = Image.new("RGB", (TILE, TILE + 14), "white")
+def tile(picture: Image.Image, caption: str, side: int) -> Image.Image:
+    tiled = Image.new("RGB", (side, side + 14), "white")
     picture = picture.copy()
-    picture.thumbnail((TILE - 4, TILE - 4), Image.Resampling.LANCZOS)
-    tiled.paste(picture, ((TILE - picture.width) // 2, (TILE - picture.height) // 2))
-    ImageDraw.Draw(tiled).text((3, TILE - 1), caption[:42], fill="black", font=ImageFont.load_default(10))
+    picture.thumbnail((side - 4, side - 4), Image.Resampling.LANCZOS)
+    tiled.paste(picture, ((side - picture.width) // 2, (side - picture.height) // 2))
+    ImageDraw.Draw(tiled).text((3, side - 1), caption[: side // 5], fill="black", font=ImageFont.load_default(10))
     return tiled
 
 
-def rows(every: bool, seed: int, say: Callable[[str], None]) -> Iterator[list[Image.Image]]:
-    editor, trial = OpenCVEditor(), trial_photos()
+def rows(every: bool, packaged: bool, seed: int, side: int, say: Callable[[str], None]) -> Iterator[list[Image.Image]]:
+    editor, trial = OpenCVEditor(), {} if packaged else trial_photos()
     for photo in PHOTOS:
         before = read(photo, trial)
         if before is None:
             continue
-        row = [tile(boxed(before, photo), photo.target)]
+        row = [tile(boxed(before, photo), photo.target, side)]
         for edit in EVERY if every else photo.edits:
             start = time.perf_counter()
             try:
                 after = run_edit(editor, before, plan(photo, edit), seed)
-                row.append(tile(after, edit))
+                row.append(tile(after, edit, side))
                 if not every:
-                    row.append(tile(difference(before, after), ""))
+                    row.append(tile(difference(before, after), "", side))
             except EditFailed as failure:
                 say(f"{photo.file} {photo.target}: {edit}: {failure.reason}")
                 if every:
-                    row.append(tile(Image.new("RGB", before.size, (60, 60, 60)), f"{edit}: {failure.reason}"))
+                    row.append(tile(Image.new("RGB", before.size, (60, 60, 60)), f"{edit}: {failure.reason}", side))
             say(f"{photo.file} {before.width}x{before.height} {photo.target}: {edit}: {time.perf_counter() - start:.2f} s")
             if not every and len(row) > 1:
                 yield row
@@ -164,16 +164,18 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--out", type=Path, required=True)
     arguments.add_argument("--every", action="store_true", help="every kind of edit of every photograph")
+    arguments.add_argument("--packaged", action="store_true", help="without the trial photographs, which may not be republished")
+    arguments.add_argument("--tile", type=int, default=200, help="side of a picture on the sheet, pixels")
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--columns", type=int, default=2, help="edits beside each other in the short sheet")
     options = arguments.parse_args()
-    made = list(rows(options.every, options.seed, lambda line: print(line, file=sys.stderr)))
+    made = list(rows(options.every, options.packaged, options.seed, options.tile, lambda line: print(line, file=sys.stderr)))
     across = 1 if options.every else options.columns
-    most = max(len(row) for row in made)
-    sheet = Image.new("RGB", (across * (most * TILE + 8), -(-len(made) // across) * (TILE + 14)), "white")
+    wide, high = max(len(row) for row in made) * options.tile + 8, options.tile + 14
+    sheet = Image.new("RGB", (across * wide, -(-len(made) // across) * high), "white")
     for number, row in enumerate(made):
         for column, picture in enumerate(row):
-            sheet.paste(picture, (number % across * (most * TILE + 8) + column * TILE, number // across * (TILE + 14)))
+            sheet.paste(picture, (number % across * wide + column * options.tile, number // across * high))
     sheet.save(options.out, quality=80)
     print(f"{len(made)} rows in {options.out}, {options.out.stat().st_size // 1000} kB")
     return 0

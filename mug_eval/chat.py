@@ -123,6 +123,7 @@ class ChatModel(Protocol):
         Raises:
             TransientError: the same request may work later (408, 409, 429, 5xx, time-out, a malformed body).
             RefusedError: this request will never work (400, 413, 422), others may.
+            PromptTooLong: the same, since it is over the model's context.
             MisconfiguredError: no request will work (wrong key, unknown model, no such path).
         """
         ...
@@ -153,6 +154,20 @@ class TransientError(BackboneError):
 
 class RefusedError(BackboneError):
     """This request will never work: the question is owed and the rest goes on."""
+
+
+class PromptTooLong(RefusedError):
+    """The prompt is over the model's context. A shorter one may work: the table leaves out old rounds of the talk.
+
+    Attributes:
+        tokens: of the prompt (some servers count the reply's into it), or None if nobody says.
+        limit: most tokens that the model takes, or None.
+    """
+
+    def __init__(self, message: str, tokens: int | None = None, limit: int | None = None) -> None:
+        super().__init__(message)
+        self.tokens = tokens
+        self.limit = limit
 
 
 class MisconfiguredError(BackboneError):

@@ -190,13 +190,18 @@ class _Evaluation:
         return {**mine, "method_sha256": method_fingerprint(job.method)}
 
     def _dispatcher(self, job: Job, journal: Journal) -> tuple[ChatModel, Dispatcher]:
-        """One dispatcher a backbone, so that limits and budgets hold over all of its jobs."""
-        key = (job.backbone, job.sampling)
+        """One dispatcher a backbone, so that limits and budgets hold over all of its jobs.
+
+        A model in this process is loaded once, by whatever name and with whatever decoding settings it is played.
+        """
+        backbone = job.backbone
+        key = ("hf", backbone.model, backbone.device, backbone.dtype) if backbone.kind == "hf" else (backbone, job.sampling)
         if key not in self._models:
             plan = self.plan
-            model = open_backbone(job.backbone, concurrency=plan.concurrency, timeout=plan.timeout, sampling=job.sampling)
+            most = plan.calls_in_flight(backbone)
+            model = open_backbone(backbone, concurrency=most, timeout=plan.timeout, sampling=job.sampling)
             policy = DispatchPolicy(
-                concurrency=plan.concurrency,
+                concurrency=most,
                 timeout=plan.timeout,
                 retries=plan.retries,
                 patience=plan.patience,
@@ -222,7 +227,7 @@ class _Evaluation:
                     setting,
                     dispatcher,
                     games,
-                    games_in_flight=self.plan.concurrency,
+                    games_in_flight=self.plan.calls_in_flight(job.backbone),
                     on_done=progress.on_done,
                 )
             except PlayStopped as error:

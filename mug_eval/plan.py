@@ -80,7 +80,7 @@ class Plan:
     Attributes:
         jobs: models x benchmarks, in the order given.
         work_dir: folder of the journal and of all results.
-        concurrency: most calls in flight.
+        concurrency: most calls in flight, as the user said; None: what suits each backbone (:meth:`calls_in_flight`).
         call_budget: most requests of this run; None: no limit.
         token_budget: most prompt and completion tokens of this run; None: no limit.
         timeout: seconds that one call may take.
@@ -94,7 +94,7 @@ class Plan:
 
     jobs: tuple[Job, ...]
     work_dir: Path
-    concurrency: int = 8
+    concurrency: int | None = None
     call_budget: int | None = None
     token_budget: int | None = None
     timeout: float = 600.0
@@ -104,6 +104,10 @@ class Plan:
     quiet: bool = False
     wait: bool = False
     dry_run: bool = False
+
+    def calls_in_flight(self, backbone: BackboneSpec) -> int:
+        """Most calls in flight for a backbone."""
+        return backbone.calls_in_flight if self.concurrency is None else self.concurrency
 
 
 @dataclass(frozen=True, slots=True)

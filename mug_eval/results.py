@@ -135,6 +135,7 @@ class Tally:
     unparsed: int = 0
     asked_again: int = 0
     truncated: int = 0
+    shortened: int = 0
     ended: Counter[str] = field(default_factory=Counter)
     usage: Counter[str] = field(default_factory=Counter)
     unknown_tokens: int = 0
@@ -155,6 +156,7 @@ class Tally:
         self.ended[record["ended"]] += 1
         self.asked_again += sum(1 for event in record["events"] if event.get("asked_again"))
         self.truncated += sum(1 for call in record["calls"] if call["finish_reason"] == "length")
+        self.shortened += sum(1 for event in record["events"] if event.get("event") == "transcript_dropped")
         usage = record["usage"]
         for name in ("calls", "images", "seconds", "calls_without_usage"):
             self.usage[name] += usage[name]
@@ -271,6 +273,7 @@ def run_json(
             "unparsed": tally.unparsed,
             "asked_again": tally.asked_again,
             "cut_at_max_tokens": tally.truncated,
+            "transcript_dropped": tally.shortened,
         },
         "cost": {"mean": tally.cost(), "total": tally.totals()},
         "notes": list(notes),

@@ -168,6 +168,7 @@ def _heading(event: Record) -> str:
         "stances": "Stances",
         "fallback": "Note",
         "stop": "Note",
+        "transcript_dropped": "Note",
     }.get(kind, kind.capitalize())
 
 
@@ -198,6 +199,9 @@ def _event(page: _Page, event: Record, undercover: Any) -> None:
         _elimination(page, event, undercover)
     elif kind in ("fallback", "stop"):
         page.line(str(event.get("reason", "")), 2)
+    elif kind == "transcript_dropped":
+        rounds = "the oldest round" if event.get("rounds") == 1 else f"the {event.get('rounds')} oldest rounds"
+        page.line(f"{event.get('call')} was not shown {rounds} of the talk: the prompt was over the model's context", 2)
     elif kind in ("argument", "critique", "rebuttal"):
         _said(page, f"for {event.get('stance')}" if kind != "critique" else f"against {event.get('stance')}", event)
     elif "text" in event:

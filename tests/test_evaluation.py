@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,13 @@ import pytest
 from aiohttp import web
 from servers import ChatServer, completion, failure
 from tables import DATA, TINY
+from tiny_vlm import save_qwen
 
+from mug_eval.backbones import transformers_vlm
 from mug_eval.cli import main
+from mug_eval.cli.run import parser
+from mug_eval.evaluation import evaluate
+from mug_eval.plan import make_plan
 
 TABLE = DATA / TINY["POPE"]
 ROWS = 6
@@ -221,3 +227,16 @@ def test_games_depend_on_their_own_methods_files_and_on_no_others(tmp_path: Path
     assert changed("methods/chain_of_thought.py") == everything - {"direct", "mad-vote", "mad-judge"}
     assert changed("methods/conversation.py") == everything
     assert changed("answers/yes_no.py") == everything
+
+
+def test_a_model_in_this_process_is_loaded_once_for_all_its_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save_qwen(tmp_path / "model")
+    loaded = []
+    load = transformers_vlm.load_weights
+    monkeypatch.setattr(transformers_vlm, "load_weights", lambda opened: loaded.append(opened.name) or load(opened))
+    argv = ["--model", f"direct-hf:{folder}", f"sc2-hf:{folder}", "--data", "POPE", "--data-file", f"POPE={TABLE}", "--quiet"]
+    args = parser().parse_args([*argv, "--work-dir", str(tmp_path / "out"), "--set", "sampling.max_tokens=2"])
+    made = make_plan(args)
+    cold, warm = (replace(job, sampling=replace(job.sampling, temperature=t)) for job, t in zip(made.jobs, (0.0, 1.0), strict=True))
+    assert evaluate(replace(made, jobs=(cold, warm))) == 0
+    assert loaded == [str(folder)]

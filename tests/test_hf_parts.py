@@ -17,7 +17,7 @@ from transformers.generation.logits_process import TemperatureLogitsWarper, TopK
 
 from mug_eval.backbones import hf_loading
 from mug_eval.backbones.catalogue import load_catalogue, open_backbone, parse_backbone
-from mug_eval.backbones.kv_rows import KVRows, Segment, nbytes
+from mug_eval.backbones.kv_segments import Segment, nbytes
 from mug_eval.backbones.prefix_tree import PrefixTree
 from mug_eval.backbones.token_draw import draw_for, next_tokens
 from mug_eval.backbones.transformers_vlm import TransformersVLM
@@ -76,17 +76,6 @@ def test_a_segment_whose_beginning_was_evicted_is_not_kept() -> None:
     keys = np.arange(1, 21)
     tree.insert(keys, 10, segment_of(keys, 10))
     assert tree.match(keys)[0] == 0
-
-
-def test_rows_are_flush_right_and_zero_to_their_left() -> None:
-    long, short = np.arange(1, 6), np.arange(7, 9)
-    rows = KVRows.of([[segment_of(long, 0)], [], [segment_of(short, 0)]], 3)
-    assert rows.width == 5
-    assert torch.equal(rows.segment(2, 3, 5)[1], segment_of(short, 0)[1])
-    assert all(
-        layer.buffer is not None and not layer.buffer[:, 1, :, :5].any() and not layer.buffer[:, 2, :, :3].any()
-        for layer in rows.layers
-    )
 
 
 @pytest.mark.parametrize(

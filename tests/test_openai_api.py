@@ -15,7 +15,17 @@ from servers import ChatServer, always, bytes_on_the_wire, completion, failure, 
 from mug_eval.backbones.openai_api import LONGEST_BODY, OpenAIModel
 from mug_eval.backbones.openai_body import PictureCache
 from mug_eval.backbones.openai_reply import Scrubber, read_retry_after
-from mug_eval.chat import ImageRef, Message, MisconfiguredError, RefusedError, Reply, Sampling, TransientError, Usage
+from mug_eval.chat import (
+    ImageRef,
+    Message,
+    MisconfiguredError,
+    PromptTooLong,
+    RefusedError,
+    Reply,
+    Sampling,
+    TransientError,
+    Usage,
+)
 from mug_eval.engine.dispatcher import Dispatcher, DispatchPolicy
 from mug_eval.engine.journal import Journal
 from mug_eval.errors import UserError
@@ -117,8 +127,95 @@ async def test_a_turn_without_words_is_never_sent_empty():
 
 @pytest.mark.parametrize("status", [400, 413, 422, 402])
 async def test_a_request_that_the_server_cannot_take_is_refused(status):
-    error = await error_of(always(lambda: failure(status, "maximum context length is 4096\ntokens")), RefusedError)
-    assert f"answered {status}: maximum context length is 4096 tokens" in str(error)
+    error = await error_of(always(lambda: failure(status, "that picture\nis none")), RefusedError)
+    assert f"answered {status}: that picture is none" in str(error)
+
+
+OPENAI = (
+    "This model's maximum context length is 4097 tokens. However, your messages resulted in 6988 tokens. Please reduce the length."
+)
+VLLM = {
+    "old": "This model's maximum context length is 8192 tokens. However, you requested 8203 tokens (7691 in the messages, 512 in the "
+    "completion). Please reduce the length of the messages or completion.",
+    "new": "'max_tokens' or 'max_completion_tokens' is too large: 512. This model's maximum context length is 2048 tokens and your "
+    "request has 1551 input tokens (512 > 2048 - 1551).",
+    "newer": "This model's maximum context length is 8192 tokens. However, you requested 2048 output tokens and your prompt contains at "
+    "least 6145 input tokens, for a total of at least 8193 tokens.",
+    "pictures": "The decoder prompt (length 11157) is longer than the maximum model length of 4096. Make sure that `max_model_len` is no "
+    "smaller than the number of text tokens plus multimodal tokens.",
+    "older pictures": "The prompt (total length 25938) is too long to fit into the model (context length 4096).",
+}
+SGLANG = "The input (61709 tokens) is longer than the model's context length (40960 tokens)."
+LLAMA = "request (9412 tokens) exceeds the available context size (8192 tokens), try increasing it"
+LLAMA_OLD = "the request exceeds the available context size. try increasing the context size or enable context shift"
+TGI = "Input validation error: `inputs` must have less than 1024 tokens. Given: 1168"
+TGI_SUM = (
+    "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 1512. Given: 1000 `inputs` tokens and 1024 "
+    "`max_new_tokens`"
+)
+OVERLONG = {
+    "OpenAI": (400, {"error": {"message": OPENAI, "code": "context_length_exceeded", "param": "messages"}}, 6988, 4097),
+    "OpenAI, code alone": (400, {"error": {"message": "Too much.", "code": "context_length_exceeded"}}, None, None),
+    "vLLM, old": (
+        400,
+        {"object": "error", "message": VLLM["old"], "type": "BadRequestError", "param": None, "code": 400},
+        8203,
+        8192,
+    ),
+    "vLLM, new": (400, {"error": {"message": VLLM["new"], "type": "BadRequestError", "param": None, "code": 400}}, 1551, 2048),
+    "vLLM, newer": (400, {"error": {"message": VLLM["newer"], "param": "input_tokens", "code": 400}}, 6145, 8192),
+    "vLLM, pictures counted": (400, {"error": {"message": VLLM["pictures"], "code": 400}}, 11157, 4096),
+    "vLLM, pictures counted, older": (400, {"error": {"message": VLLM["older pictures"], "code": 400}}, 25938, 4096),
+    "SGLang": (400, {"object": "error", "message": SGLANG, "type": "BadRequestError", "param": None, "code": 400}, 61709, 40960),
+    "llama.cpp": (400, {"error": {"code": 400, "message": LLAMA, "type": "exceed_context_size_error"}}, 9412, 8192),
+    "llama.cpp, old": (
+        500,
+        {"error": {"code": 500, "message": LLAMA_OLD, "type": "exceed_context_size_error", "n_prompt_tokens": 1407, "n_ctx": 256}},
+        1407,
+        256,
+    ),
+    "llama.cpp, old, in a 200": (
+        200,
+        {"error": {"code": 400, "message": LLAMA_OLD, "type": "exceed_context_size_error", "n_prompt_tokens": 1407, "n_ctx": 256}},
+        1407,
+        256,
+    ),
+    "text-generation-inference": (422, {"error": TGI, "error_type": "validation"}, 1168, 1024),
+    "text-generation-inference, with the reply": (422, {"error": TGI_SUM, "error_type": "validation"}, 1000, 1512),
+}
+
+
+@pytest.mark.parametrize("server", OVERLONG)
+async def test_a_prompt_over_the_context_is_known_by_what_servers_say(server):
+    status, body, tokens, limit = OVERLONG[server]
+    error = await error_of(always(lambda: web.json_response(body, status=status)), PromptTooLong)
+    assert (error.tokens, error.limit) == (tokens, limit)
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        (400, "the model's context is in use by another request", RefusedError),
+        (400, "Request exceeds the maximum length of a URL (2048)", RefusedError),
+        (413, "payload too large: 9000000 bytes", RefusedError),
+        (429, "Too many tokens per minute. This model's maximum context length is 4096 tokens.", TransientError),
+        (503, "overloaded; maximum context length is 4096 tokens", TransientError),
+        (404, "no such model; its maximum context length is 4096", MisconfiguredError),
+    ],
+)
+async def test_no_other_trouble_is_taken_for_a_prompt_over_the_context(status, message, kind):
+    await error_of(always(lambda: failure(status, message)), kind)
+
+
+async def test_numbers_in_an_error_that_are_none_are_not_believed():
+    lie = {
+        "message": f"maximum context length is {'9' * 5000}",
+        "type": "exceed_context_size_error",
+        "n_prompt_tokens": True,
+        "n_ctx": "x",
+    }
+    error = await error_of(always(lambda: web.json_response({"error": lie}, status=400)), PromptTooLong)
+    assert (error.tokens, error.limit) == (None, None)
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])

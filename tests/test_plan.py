@@ -283,6 +283,18 @@ def test_how_it_runs_is_taken_over(tmp_path: Path) -> None:
     assert (only.seed, only.limit, only.judge, only.counterfactuals, only.match) == (5, 2, "gpt-4o-mini", tmp_path, "image")
 
 
+@pytest.mark.parametrize(
+    ("said", "of_hf", "of_a_server"), [((), 64, 8), (("--concurrency", "3"), 3, 3), (("--concurrency", "8"), 8, 8)]
+)
+def test_a_model_in_this_process_gets_many_calls_to_batch_unless_the_user_says_how_many(
+    said: tuple[str, ...], of_hf: int, of_a_server: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MUG_EVAL_BASE_URL", raising=False)
+    made = plan("--model", "mug-hf:owner/model", "mug-gpt-4o-mini", "--data", "POPE", *said)
+    hf, server = made.jobs
+    assert (made.calls_in_flight(hf.backbone), made.calls_in_flight(server.backbone)) == (of_hf, of_a_server)
+
+
 BASE = ("--model", "mug-qwen")
 
 

@@ -154,6 +154,22 @@ def test_stances_of_a_debate_are_told_apart() -> None:
     )
 
 
+def test_it_says_who_was_not_shown_all_of_the_talk() -> None:
+    events = [
+        {"event": "transcript_dropped", "seat": "Agent 2", "call": "Agent 2#3", "rounds": 1},
+        {"event": "transcript_dropped", "seat": "judge", "call": "judge#1", "rounds": 2},
+        {"event": "judgement", "text": "Well.", "answer": "Yes"},
+    ]
+    text = game_text(game(events=events), width=200)
+    assert in_order(
+        text,
+        "Note",
+        "Agent 2#3 was not shown the oldest round of the talk: the prompt was over the model's context",
+        "judge#1 was not shown the 2 oldest rounds of the talk",
+        "Judgement",
+    )
+
+
 def test_a_game_without_an_answer_says_why() -> None:
     assert "answer: none (two options named)" in game_text(game(answer={"unparsed": "two options named"}))
 

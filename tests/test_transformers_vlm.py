@@ -9,6 +9,7 @@ import random
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,11 @@ from mug_eval.backbones.hf_row import Row
 from mug_eval.backbones.shared_runner import SharedRunner
 from mug_eval.backbones.token_draw import draw_for
 from mug_eval.backbones.transformers_vlm import TransformersVLM
-from mug_eval.chat import ImageRef, Message, RefusedError, Sampling
+from mug_eval.chat import ImageRef, Message, PromptTooLong, RefusedError, Sampling
 from mug_eval.engine.dispatcher import Dispatcher, DispatchPolicy
 from mug_eval.engine.games import GamesFile
 from mug_eval.engine.journal import Journal
-from mug_eval.engine.runner import Setting, play_questions
+from mug_eval.engine.runner import Setting, play_question, play_questions
 from mug_eval.images import load_image
 from mug_eval.methods import methods
 from mug_eval.question import Altered, Answer, AnswerFormat, Question, Unparsed
@@ -147,7 +148,7 @@ async def test_without_sharing_the_replies_are_the_same(folder: Path, sharing: A
 def test_logits_agree_with_the_plain_way_and_see_the_picture(folder: Path) -> None:
     model, processor = load_plain(folder), AutoProcessor.from_pretrained(folder)
     builder = PromptBuilder(processor, model.model, "tiny", None)
-    runner = SharedRunner(model, frozenset([2]), 0, prefix_bytes=1 << 20, feature_bytes=1 << 20)
+    runner = SharedRunner(model, frozenset([2]), prefix_bytes=1 << 20, feature_bytes=1 << 20)
     with torch.inference_mode():
         prompts = [builder.build(conversation) for conversation in CONVERSATIONS]
         plain = torch.stack([model(**plain_inputs(model, processor, c)).logits[0, -1] for c in CONVERSATIONS])
@@ -226,27 +227,71 @@ async def test_a_question_cannot_end_its_turn_or_add_a_picture(qwen: Path) -> No
 
 async def test_a_prompt_or_a_picture_over_the_context_is_refused_with_its_size(tmp_path: Path) -> None:
     model = TransformersVLM(str(save_qwen(tmp_path, context=48)))
-    with pytest.raises(RefusedError, match=r"the prompt has \d+ tokens and .* a context of 48"):
-        await model.chat(says(SMALL, "Why? " * 40), GREEDY)
-    with pytest.raises(RefusedError, match=r"a picture takes 49 tokens .* image\.size"):
-        await model.chat(says(picture(4, 600, 600), "Why?"), GREEDY)
     fits = await model.chat(says("Why?"), Sampling(temperature=0, max_tokens=500))
     assert fits.usage.prompt_tokens is not None
     assert fits.usage.completion_tokens is not None
     assert fits.usage.prompt_tokens + fits.usage.completion_tokens <= 48
+    computed = replace(model.counts)
+    with pytest.raises(PromptTooLong, match=r"the prompt has (\d+) tokens and .* a context of 48") as overlong:
+        await model.chat(says(SMALL, "Why? " * 40), GREEDY)
+    assert overlong.value.limit == 48
+    assert f"the prompt has {overlong.value.tokens} tokens" in str(overlong.value)
+    pictures = [
+        ((picture(4, 600, 600),), r"a picture takes 49 tokens .* image\.size"),
+        (tuple(picture(n, 84, 84) for n in range(6)), r"the 6 pictures take \d+ tokens .* a context of 48.* image\.size"),
+    ]
+    for shown, said in pictures:
+        with pytest.raises(RefusedError, match=said) as refusal:
+            await model.chat(says(*shown, "Why?"), GREEDY)
+        assert type(refusal.value) is RefusedError, "a shorter talk would not help, and a picture is never cut"
+    assert model.counts == computed, "found before anything is computed"
     await model.close()
 
 
+async def test_a_game_over_the_context_goes_on_without_the_oldest_rounds(tmp_path: Path) -> None:
+    """The same model with a context that is a token short of the longest prompt of the game."""
+
+    async def played(context: int) -> dict[str, Any]:
+        folder = tmp_path / str(context)
+        folder.mkdir()
+        model = TransformersVLM(str(save_qwen(folder / "model", context=context)))
+        method = methods()["mad-judge"]
+        setting = Setting(method, method.config(agents=2, rounds=3, early_stop=False), Sampling(temperature=0, max_tokens=24), 5)
+        with Journal(folder / "journal.sqlite") as journal:
+            dispatcher = Dispatcher(model, journal, DispatchPolicy(concurrency=16))
+            record = await play_question(TwoQuestions().question("0"), setting, dispatcher, lambda *_: "")
+        await model.close()
+        return record
+
+    whole = await played(8192)
+    longest = max(call["prompt_tokens"] for call in whole["calls"])
+    assert not [event for event in whole["events"] if event["event"] == "transcript_dropped"]
+    narrow = await played(longest)
+    dropped = [event for event in narrow["events"] if event["event"] == "transcript_dropped"]
+    assert (
+        dropped
+        == [
+            {"event": "transcript_dropped", "seat": "judge", "call": call["call"], "rounds": 1}
+            for call in narrow["calls"]
+            if call["call"].startswith("judge")
+        ][-len(dropped) :]
+    )
+    assert dropped
+    assert all(call["prompt_tokens"] < longest for call in narrow["calls"])
+    agents = [[c["text"] for c in record["calls"] if c["call"].startswith("Agent")] for record in (whole, narrow)]
+    assert agents[0] == agents[1], "whose prompts fitted"
+
+
 def limit_memory(model: TransformersVLM, most: int) -> None:
-    """Makes the real forward run out of memory whenever rows x columns is above ``most``, as a small GPU would."""
+    """Makes the real forward run out of memory whenever a pass holds more than ``most`` keys, as a small GPU would."""
     runner = model._scheduler.runner
     assert isinstance(runner, SharedRunner)
     forward = runner._forward
 
-    def limited(ids: Any, mask: Any, *rest: Any) -> Any:
-        if mask.numel() > most:
-            raise torch.OutOfMemoryError(f"{mask.numel()} of {most}")
-        return forward(ids, mask, *rest)
+    def limited(ids: Any, positions: Any, one: Any, *rest: Any) -> Any:
+        if one.columns > most:
+            raise torch.OutOfMemoryError(f"{one.columns} of {most}")
+        return forward(ids, positions, one, *rest)
 
     runner._forward = limited  # type: ignore[method-assign]
 
@@ -372,7 +417,7 @@ async def test_games_are_the_same_word_for_word_as_with_one_call_at_a_time(
 async def test_a_reply_that_has_ended_gets_no_token_more_while_its_batch_goes_on(qwen: Path) -> None:
     model, processor = load_plain(qwen), AutoProcessor.from_pretrained(qwen)
     builder = PromptBuilder(processor, model.model, "tiny", None)
-    runner = SharedRunner(model, frozenset([2]), 0, prefix_bytes=1 << 20, feature_bytes=1 << 20)
+    runner = SharedRunner(model, frozenset([2]), prefix_bytes=1 << 20, feature_bytes=1 << 20)
     expected = alone(qwen, CONVERSATIONS[:5])
     with torch.inference_mode():
         rows = [

@@ -106,6 +106,11 @@ class BackboneSpec:
         return "hf" if self.entry is not None and self.entry.hf is not None else "vlmevalkit"
 
     @property
+    def calls_in_flight(self) -> int:
+        """Most calls at a time where the user does not say: a model in this process batches them, and wants many to choose from."""
+        return 64 if self.kind == "hf" else 8
+
+    @property
     def address(self) -> str | None:
         """The server's base URL: the user's (``--base-url``, then MUG_EVAL_BASE_URL), else the closed model's own."""
         return self.base_url or os.environ.get(BASE_URL_VARIABLE) or (self.entry.base_url if self.entry else None)

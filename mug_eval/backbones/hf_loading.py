@@ -78,6 +78,10 @@ def open_model(name: str, device: str = "auto", dtype: str = "auto") -> Opened:
         raise _cannot_open(name, is_folder, error) from error
     if sees and getattr(processor, "image_token", None) is None:
         raise UserError(f"hf:{name}: its processor has no picture placeholder; let vlmevalkit:NAME or a server play it")
+    if not _reads(getattr(processor, "tokenizer", processor)):
+        raise UserError(
+            f"hf:{name} has no vocabulary: its tokenizer's files (tokenizer.json) are not there; put them beside config.json"
+        )
     if getattr(processor, "chat_template", None) is None:
         if getattr(getattr(processor, "tokenizer", None), "chat_template", None) is None:
             raise UserError(f"hf:{name} has no chat template: it is no instruction-tuned model")
@@ -89,8 +93,8 @@ def open_model(name: str, device: str = "auto", dtype: str = "auto") -> Opened:
     content = folder_hash(folder) if is_folder else str(getattr(config, "_commit_hash", None) or "unknown revision")
     place = _device(name, device)
     kind = _dtype(name, dtype, place)
-    if is_folder:
-        place = _room_for(name, folder, kind, config, place, spread=device == "auto")
+    wanted = _stored_weights(name, folder, kind, config) if is_folder else _weights_to_come(config, sees, kind)
+    place = _room_for(name, wanted, place, spread=device == "auto")
     return Opened(name, config, processor, generation, sees, content, place, kind)
 
 
@@ -98,7 +102,7 @@ def load_weights(opened: Opened) -> Any:
     """The model with its weights, in evaluation mode.
 
     Raises:
-        MisconfiguredError: the files cannot be had or read, or there is too little memory.
+        MisconfiguredError: the files cannot be had or read, do not hold all of the model, or there is too little memory.
     """
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
@@ -111,14 +115,24 @@ def load_weights(opened: Opened) -> Any:
         options["device_map"] = opened.device
     auto = AutoModelForImageTextToText if opened.sees else AutoModelForCausalLM
     try:
-        return auto.from_pretrained(source, **options).eval()
-    except torch.OutOfMemoryError as error:
+        model, found = auto.from_pretrained(source, output_loading_info=True, **options)
+    except (torch.OutOfMemoryError, MemoryError) as error:
+        wanted = _weights_to_come(opened.config, opened.sees, opened.dtype)
+        size = "more than there is" if wanted is None else f"{wanted / 2**30:.1f} GiB"
         raise MisconfiguredError(
-            f"hf:{opened.name} does not fit into the memory of {opened.device} ({memory_line(opened.device)}): choose a smaller model, "
-            "another --device, or let a server play it (--base-url)"
+            f"hf:{opened.name} wants {size} for its weights alone and does not fit into the memory of {opened.device} "
+            f"({memory_line(opened.device)}): choose a smaller model, another --device, or let a server play it (--base-url)"
         ) from error
     except Exception as error:
         raise MisconfiguredError(str(_cannot_open(opened.name, folder.is_dir(), error))) from error
+    absent = sorted(found["missing_keys"])
+    if absent:
+        # transformers goes on with random numbers in their place, which would be scored as if it were the model.
+        raise MisconfiguredError(
+            f"hf:{opened.name}: the weights lack {len(absent)} of the model's parameters ({absent[0]}, ...): the files are another "
+            "model's or not all there; fetch them anew"
+        )
+    return model.eval()
 
 
 def free_memory(device: str) -> int | None:
@@ -154,15 +168,46 @@ def _limit_of_this_process() -> int | None:
         return None
 
 
-def _room_for(name: str, folder: Path, dtype: torch.dtype, config: Any, device: str, *, spread: bool) -> str:
-    """The device, if the weights fit into its memory; all cards together if only they have room and the user left it to us."""
+def _reads(tokenizer: Any) -> bool:
+    """Whether a tokenizer has a vocabulary; where its files are missing transformers makes one without."""
+    tokens = tokenizer("Is there a dog?", add_special_tokens=False)["input_ids"]
+    return len(set(tokens)) > 1
+
+
+def _weights_to_come(config: Any, sees: bool, dtype: torch.dtype) -> int | None:
+    """Bytes of the weights, counted on the model without its numbers; None if it cannot be built like that."""
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+    auto = AutoModelForImageTextToText if sees else AutoModelForCausalLM
+    try:
+        with torch.device("meta"):
+            model = auto.from_config(config)
+    except Exception:  # whatever a model's own code raises: loading it will say what is wrong
+        return None
+    return int(sum(parameter.numel() for parameter in model.parameters()) * dtype.itemsize)
+
+
+def _stored_weights(name: str, folder: Path, dtype: torch.dtype, config: Any) -> int:
+    """Bytes that the weights in a folder will take.
+
+    Raises:
+        UserError: there are none.
+    """
     stored = sum(path.stat().st_size for pattern in ("*.safetensors", "*.bin") for path in folder.glob(pattern))
     if not stored:
         raise UserError(f"hf:{name}: the folder holds no weights (no .safetensors file in it)")
     was = getattr(config, "dtype", None)
-    wanted = stored * dtype.itemsize // (was.itemsize if isinstance(was, torch.dtype) else dtype.itemsize)
+    return int(stored * dtype.itemsize // (was.itemsize if isinstance(was, torch.dtype) else dtype.itemsize))
+
+
+def _room_for(name: str, wanted: int | None, device: str, *, spread: bool) -> str:
+    """The device, if the weights fit into its memory; all cards together if only they have room and the user left it to us.
+
+    Raises:
+        UserError: they fit nowhere.
+    """
     free = free_memory(device)
-    if free is None or wanted <= free:
+    if free is None or wanted is None or wanted <= free:
         return device
     if spread and device.startswith("cuda") and torch.cuda.device_count() > 1 and wanted <= (free_memory("spread") or 0):
         return "spread"

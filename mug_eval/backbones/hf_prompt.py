@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import io
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from PIL import Image
 
-from mug_eval.chat import ImageRef, Message, RefusedError
+from mug_eval.chat import ImageRef, Message, PromptTooLong, RefusedError
 
 Tokens = npt.NDArray[np.int64]
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 _NOT_FOR_THE_TOWER = ("input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids")
+_MOST_KEPT = 256
 _SPREAD = 0x9E3779B97F4A7C15  # odd, so that the offsets within a picture all differ
 
 
@@ -104,6 +107,8 @@ class PromptBuilder:
         )
         self._pictures: OrderedDict[str, Picture] = OrderedDict()
         self._room = picture_bytes
+        self._texts: OrderedDict[str, Tokens] = OrderedDict()
+        self._heads: OrderedDict[bytes, torch.Tensor] = OrderedDict()
         self.defused = 0
         """Texts in which a special token was written out, and was broken up so that it stays text."""
 
@@ -134,7 +139,9 @@ class PromptBuilder:
         """Tokens, positions and pictures.
 
         Raises:
-            RefusedError: a picture for a model that sees none, one that takes more tokens than the context has, or a prompt over it.
+            RefusedError: a picture for a model that sees none or does not take one of its shape, or pictures that take more tokens than
+                the context has.
+            PromptTooLong: a prompt over the context.
         """
         text, images = self.render(messages)
         pieces = text.split(self._placeholder) if self._placeholder else [text]
@@ -147,7 +154,8 @@ class PromptBuilder:
         spans: list[tuple[int, int, Picture]] = []
         length = 0
         for i, piece in enumerate(pieces):
-            written = np.asarray(self.tokenizer(piece, add_special_tokens=False)["input_ids"], dtype=np.int64)
+            last = i == len(pictures)  # what comes before a picture is often the same, what comes after it hardly ever
+            written = self._written(piece) if last else _kept(self._texts, piece, self._written, piece)
             tokens.append(written)
             keys.append(written)
             types.append(np.zeros_like(written))
@@ -161,7 +169,7 @@ class PromptBuilder:
                 length += len(picture.tokens)
         self._fits(length, spans)
         ids = np.concatenate(tokens)
-        positions = self._positions(ids, np.concatenate(types), pictures)
+        positions = self._positions(ids, np.concatenate(types), spans)
         return Prompt(text, ids, np.concatenate(keys), positions, tuple(spans), images)
 
     def picture(self, image: ImageRef) -> Picture:
@@ -170,7 +178,11 @@ class PromptBuilder:
         if known is not None:
             self._pictures.move_to_end(image.sha256)
             return known
-        made = self._processor(text=[self._placeholder], images=[[decoded(image)]], return_tensors="pt")
+        try:
+            made = self._processor(text=[self._placeholder], images=[[decoded(image)]], return_tensors="pt")
+        except ValueError as error:
+            size = f"{image.width}x{image.height}"
+            raise RefusedError(f"the processor of {self._name} does not take a picture of {size} pixels: {error}") from error
         tokens = made["input_ids"][0].numpy()
         types = made["mm_token_type_ids"][0].numpy().astype(np.int64) if "mm_token_type_ids" in made else np.zeros_like(tokens)
         inputs = {name: value for name, value in made.items() if name not in _NOT_FOR_THE_TOWER}
@@ -198,19 +210,53 @@ class PromptBuilder:
                     f"a picture takes {end - start} tokens and {self._name} has a context of {self._context}; "
                     "make it smaller with --set image.size=WIDTHxHEIGHT"
                 )
-        raise RefusedError(f"the prompt has {length} tokens and {self._name} has a context of {self._context}")
+        shown = sum(end - start for start, end, _ in spans)
+        if shown >= self._context:
+            raise RefusedError(
+                f"the {len(spans)} pictures take {shown} tokens and {self._name} has a context of {self._context}; "
+                "make them smaller with --set image.size=WIDTHxHEIGHT"
+            )
+        raise PromptTooLong(
+            f"the prompt has {length} tokens and {self._name} has a context of {self._context}", length, self._context
+        )
 
-    def _positions(self, tokens: Tokens, types: Tokens, pictures: Sequence[Picture]) -> torch.Tensor:
-        """Rotary positions; the model's own rule where it has one and there are pictures. Each depends on what is before it alone."""
+    def _written(self, text: str) -> Tokens:
+        return np.asarray(self.tokenizer(text, add_special_tokens=False)["input_ids"], dtype=np.int64)
+
+    def _positions(self, tokens: Tokens, types: Tokens, spans: Sequence[tuple[int, int, Picture]]) -> torch.Tensor:
+        """Rotary positions; the model's own rule where it has one and there are pictures. Each depends on what is before it alone.
+
+        After the last picture positions count on by one, so that only what ends there has to be asked for, once for all alike.
+        """
         if self._rope_index is None:
             return torch.arange(len(tokens))
-        if not pictures:
+        if not spans:
             return torch.arange(len(tokens)).expand(3, -1)
-        grids = [picture.inputs["image_grid_thw"] for picture in pictures]
+        end = spans[-1][1]
+        grids = torch.cat([picture.inputs["image_grid_thw"] for _, _, picture in spans])
+        key = tokens[:end].tobytes() + grids.numpy().tobytes()
+        head = _kept(self._heads, key, self._head_positions, tokens[:end], types[:end], grids)
+        rest = torch.arange(len(tokens) - end) + (head.max() + 1)
+        return torch.cat((head, rest.expand(3, -1)), dim=1)
+
+    def _head_positions(self, tokens: Tokens, types: Tokens, grids: torch.Tensor) -> torch.Tensor:
+        assert self._rope_index is not None
         positions, _ = self._rope_index(
-            torch.from_numpy(tokens)[None], mm_token_type_ids=torch.from_numpy(types)[None], image_grid_thw=torch.cat(grids)
+            torch.from_numpy(tokens)[None], mm_token_type_ids=torch.from_numpy(types)[None], image_grid_thw=grids
         )
         return positions[:, 0]
+
+
+def _kept(kept: OrderedDict[Key, Value], key: Key, make: Callable[..., Value], *made_of: Any) -> Value:
+    """What was made for that key, if it is among those used last."""
+    found = kept.get(key)
+    if found is None:
+        found = kept[key] = make(*made_of)
+        if len(kept) > _MOST_KEPT:
+            kept.popitem(last=False)
+    else:
+        kept.move_to_end(key)
+    return found
 
 
 def decoded(image: ImageRef) -> Image.Image:

@@ -9,7 +9,8 @@ import math
 import re
 from typing import Any
 
-from mug_eval.chat import BackboneError, MisconfiguredError, RefusedError, Reply, TransientError, Usage
+from mug_eval.backbones.openai_context import read_overlong
+from mug_eval.chat import BackboneError, MisconfiguredError, PromptTooLong, RefusedError, Reply, TransientError, Usage
 
 _LONGEST_LINE = 300
 _LONGEST_NAME = 100
@@ -89,18 +90,23 @@ def read_error(status: int, body: bytes, retry_after: str | None, where: str, sc
     code = str(fields.get("code") or fields.get("type") or "")
     message = _error_message(fields) or body[: 4 * _LONGEST_LINE].decode(errors="replace")
     line = f"{where} answered {status}: {scrub.line(message) or 'nothing'}"
+    overlong = read_overlong(fields, message, refused=400 <= status < 500 and status not in _TRANSIENT)
     error: BackboneError
     if status in _MISCONFIGURED or code in _MISCONFIGURED_CODES:
         error = MisconfiguredError(f"{line}; check the key, the model's name and the address")
     elif 300 <= status < 400:
         error = MisconfiguredError(f"{where} answered {status}, a redirect, which is not followed; give the final address")
+    elif overlong is not None and status >= 400:
+        error = PromptTooLong(line, overlong.tokens, overlong.limit)
     elif status in _TRANSIENT or status >= 500:
         error = TransientError(line, read_retry_after(retry_after))
     elif 400 <= status < 500:
         error = RefusedError(line)
     else:
         error = TransientError(f"{line} (not a status that a reply comes with)")
-    refuses = isinstance(error, RefusedError) or (status in (500, 501) and bool(_UNSUPPORTED.search(message)))
+    refuses = (isinstance(error, RefusedError) and overlong is None) or (
+        status in (500, 501) and bool(_UNSUPPORTED.search(message))
+    )
     return ServerError(error, scrub.line(str(fields.get("param") or "")), scrub.text(message), refuses)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mug_eval.backbones.hf_prompt import Tokens
-from mug_eval.backbones.kv_rows import Segment, nbytes, part
+from mug_eval.backbones.kv_segments import Segment, nbytes, part
 
 
 @dataclass(slots=True, eq=False)

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import torch
 
-from mug_eval.backbones import step_attention
 from mug_eval.backbones.hf_loading import Opened, free_memory, load_weights, memory_line, open_model
 from mug_eval.backbones.hf_prompt import Prompt, PromptBuilder
 from mug_eval.backbones.hf_row import Counts, Row, Runner
@@ -110,8 +109,9 @@ class TransformersVLM:
         """Ask once; see ``chat.ChatModel.chat``. A schema cannot be held to here.
 
         Raises:
-            RefusedError: a picture or prompt over the context, pictures for a model that sees none, or a call that does not fit into
-                memory even alone.
+            RefusedError: pictures over the context, pictures for a model that sees none, or a call that does not fit into memory even
+                alone.
+            PromptTooLong: a prompt over the context; found before anything is computed.
             MisconfiguredError: the weights cannot be loaded.
         """
         start = time.perf_counter()
@@ -159,27 +159,35 @@ class TransformersVLM:
         memory = _measured(model, opened.device)
         runner: Runner | None = None
         if self._sharing == "auto":
-            shared = SharedRunner(
-                model,
-                self._ends,
-                pad,
-                prefix_bytes=memory.prefix if self._prefix_bytes is None else self._prefix_bytes,
-                feature_bytes=memory.features,
-                pass_tokens=memory.pass_tokens,
-            )
-            step_attention.install(model)
-            with torch.inference_mode():
-                problem = self_check(shared, builder, model, opened.processor, opened.sees)
+            problem, shared = self._shared(model, builder, memory)
             if problem is None:
                 runner = shared
             else:
-                step_attention.uninstall(model)
                 self._note(f"{opened.name}: whole prompts are batched, nothing is shared between calls: {problem}")
         if runner is None:
             together = 1 if self._sharing == "none" else _MOST_ROWS_PLAIN
             runner = PlainRunner(model, opened.processor, self._ends, pad, together=together)
         self._scheduler.serve(runner, self._token_budget or memory.batch_tokens)
         return builder
+
+    def _shared(self, model: Any, builder: PromptBuilder, memory: _Memory) -> tuple[str | None, SharedRunner | None]:
+        """Why calls cannot share, or the runner that lets them."""
+        opened = self._opened
+        try:
+            shared = SharedRunner(
+                model,
+                self._ends,
+                prefix_bytes=memory.prefix if self._prefix_bytes is None else self._prefix_bytes,
+                feature_bytes=memory.features,
+                pass_tokens=memory.pass_tokens,
+            )
+        except ValueError as error:
+            return str(error), None
+        with torch.inference_mode():
+            problem = self_check(shared, builder, model, opened.processor, opened.sees)
+        if problem is not None:
+            shared.leave()
+        return problem, shared
 
     def _row(self, prompt: Prompt, sampling: Sampling) -> Row:
         context = self._opened.context

@@ -24,15 +24,19 @@ usage: mug-eval COMMAND ...
 Evaluate multi-agent protocols on vision-language benchmarks.
 
 commands:
-  run    play models on benchmarks and score them (the same as python run_eval.py)
-  show   print one whole game as text
-  demo   play every protocol on drawn scenes with the model that comes with mug_eval
+  run              play models on benchmarks and score them (the same as python run_eval.py)
+  show             print one whole game as text
+  compare          say whether a difference between runs is more than luck, and what was paid for it
+  plan             say how many questions and seeds a claim needs
+  demo             play every protocol on drawn scenes with the model that comes with mug_eval
   counterfactuals  build the altered pictures that MUG plays with, report on them, publish them
-  scenes write benchmarks of drawn scenes with counterfactual pictures
-  list   methods, backbones, benchmarks and presets, and what each needs
+  scenes           write benchmarks of drawn scenes with counterfactual pictures
+  list             methods, backbones, benchmarks and presets, and what each needs
 
 mug-eval COMMAND --help says more; mug-eval --version prints the version.
 """
+
+_COMMANDS = ("run", "show", "compare", "plan", "demo", "counterfactuals", "scenes", "list")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -83,6 +87,14 @@ def _command(arguments: list[str]) -> int:
         from mug_eval.cli import show
 
         return show.command(rest)
+    if command == "compare":
+        from mug_eval.cli import compare
+
+        return compare.command(rest)
+    if command == "plan":
+        from mug_eval.cli import power
+
+        return power.command(rest)
     if command == "demo":
         from mug_eval.cli import demo
 
@@ -99,10 +111,9 @@ def _command(arguments: list[str]) -> int:
         from mug_eval.cli import listing
 
         return listing.command(rest)
-    commands = ("run", "show", "demo", "scenes", "counterfactuals", "list")
     if command.startswith("-"):
-        raise UserError(f"name a command before {command}, e.g. mug-eval run {command} ... ({', '.join(commands)})")
-    raise UserError(unknown("command", command, commands))
+        raise UserError(f"name a command before {command}, e.g. mug-eval run {command} ... ({', '.join(_COMMANDS)})")
+    raise UserError(unknown("command", command, _COMMANDS))
 
 
 def guarded(action: Callable[[], int]) -> int:

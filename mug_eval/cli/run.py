@@ -125,7 +125,9 @@ def parser() -> Parser:
 
     run = options.add_argument_group("how it runs")
     run.add_argument("--work-dir", type=Path, default=Path("outputs"), metavar="DIR", help="journal and results (default: outputs)")
-    run.add_argument("--concurrency", type=at_least(1), default=8, metavar="N", help="calls in flight at a time (default: 8)")
+    run.add_argument(
+        "--concurrency", type=at_least(1), metavar="N", help="calls in flight at a time (default: 8; 64 for hf: models)"
+    )
     run.add_argument("--timeout", type=seconds, default=600.0, metavar="S", help="seconds that one call may take (default: 600)")
     run.add_argument("--retries", type=at_least(0), default=5, metavar="N", help="further tries of a call that failed (default: 5)")
     run.add_argument(

@@ -10,7 +10,7 @@ from typing import Literal, NoReturn
 from mug_eval.chat import ChatModel, Json, Message, MisconfiguredError, RefusedError, Reply, Sampling, TransientError
 from mug_eval.engine.budget import Budget
 from mug_eval.engine.circuit import Circuit
-from mug_eval.engine.journal import Call, Journal, describe_call
+from mug_eval.engine.journal import Call, Journal, call_key, describe_call
 from mug_eval.errors import RunStopped
 from mug_eval.seeds import generator
 
@@ -160,7 +160,7 @@ class Dispatcher:
 
         Raises:
             TransientError: every try failed.
-            RefusedError: the server will never answer this request.
+            RefusedError: the server will never answer this request (PromptTooLong: it is over the context).
             MisconfiguredError: the server will answer none.
             RunStopped: a budget is spent, the server stays away, or the reply could not be recorded.
         """
@@ -179,6 +179,14 @@ class Dispatcher:
             return call.key, await asyncio.shield(flight.task)
         finally:
             flight.waiters -= 1
+
+    async def recorded(self, messages: Sequence[Message], sampling: Sampling, schema: Json | None = None) -> bool:
+        """Whether the journal holds the reply to a call.
+
+        Raises:
+            UserError: the journal is damaged.
+        """
+        return await self._journal.get(call_key(self._fingerprint, messages, sampling, schema)) is not None
 
     @property
     def statistics(self) -> Statistics:

@@ -12,6 +12,7 @@ from mug_eval.methods.conversation import answer_line, ask_answer, ask_until_rea
 from mug_eval.methods.method import CallRange, Method, Table, Verdict
 from mug_eval.methods.self_consistency import sample_chains
 from mug_eval.question import Answer, Question, Unparsed
+from mug_eval.transcript import Transcript, pieces_of
 
 ABDUCTION = (
     'Suppose that the right answer is "{stance}". Make the strongest case for it: which details of the picture speak for it, and how '
@@ -62,11 +63,12 @@ class Case:
     """What was said for and against one stance."""
 
     stance: str
-    said: list[tuple[str, str]] = field(default_factory=list)
+    said: list[tuple[int, str, str]] = field(default_factory=list)
+    """(round, what it is, words); the argument is of round 0"""
 
-    def transcript(self) -> str:
+    def transcript(self) -> Transcript:
         """The case so far, in words."""
-        return statements(self.said)
+        return Transcript((number, statements([(kind, text)])) for number, kind, text in self.said)
 
 
 async def play(question: Question, table: Table, config: CfmadConfig) -> Verdict:
@@ -85,7 +87,8 @@ async def play(question: Question, table: Table, config: CfmadConfig) -> Verdict
 
     shown = list(cases)
     table.random("judge order").shuffle(shown)
-    transcript = "\n\n".join(f'Case for "{question.answer_format.describe(case.stance)}".\n\n{case.transcript()}' for case in shown)
+    sections = [(f'Case for "{question.answer_format.describe(case.stance)}".', case.transcript()) for case in shown]
+    transcript = Transcript(pieces_of(section for case in sections for section in case))
     line = answer_line(question.answer_format)
     named = ", ".join(f'"{question.answer_format.describe(case.stance)}"' for case in shown)
     chosen, replies = await ask_until_read(
@@ -133,7 +136,7 @@ async def _speak(question: Question, table: Table, cases: Sequence[Case], speake
     )
     for case, reply in zip(cases, replies, strict=True):
         text = spoken(reply.text).strip()
-        case.said.append((kind, text))
+        case.said.append((number, kind, text))
         table.record(kind.lower(), stance=case.stance, round=number, text=text)
 
 

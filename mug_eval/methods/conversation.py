@@ -15,6 +15,7 @@ from mug_eval.answers import parse_answer, spoken
 from mug_eval.chat import Json, Message, Part, Sampling
 from mug_eval.methods.method import Table
 from mug_eval.question import Answer, AnswerFormat, Unparsed
+from mug_eval.transcript import Transcript, pieces_of
 
 SYSTEM = "You answer questions about pictures. Rely on what can be seen and on careful reasoning, and do not invent details."
 
@@ -49,10 +50,12 @@ def turn(prompt: Sequence[Part], *sections: str) -> tuple[Message, ...]:
 
     Args:
         prompt: pictures and question, as the benchmark lays them out.
-        sections: rules, transcript, private task, in this order; empty ones are left out.
+        sections: rules, transcript, private task, in this order; empty ones are left out. Of one that is a ``Transcript`` the table
+            leaves out the oldest rounds where all of it is over the model's context.
     """
-    tail = "\n\n".join(section for section in sections if section)
-    return Message("system", (SYSTEM,)), Message("user", (*prompt, "\n\n" + tail) if tail else tuple(prompt))
+    shown = pieces_of(section for section in sections if section)
+    tail = (Transcript([(None, ""), *shown]),) if shown else ()  # nothing, and then a blank line
+    return Message("system", (SYSTEM,)), Message("user", (*prompt, *tail))
 
 
 def answer_line(answer_format: AnswerFormat) -> str:

@@ -10,6 +10,7 @@ from mug_eval.methods.conversation import Heard, answer_line, ask_until_read, st
 from mug_eval.methods.debate import DebateConfig, debate_round, seats
 from mug_eval.methods.method import CallRange, Method, Table, Verdict
 from mug_eval.question import Answer, Question, Unparsed
+from mug_eval.transcript import Transcript
 
 RULES = "Agents {first} to {last} debated the question above; every agent saw the picture. You are the judge."
 DECIDE = "Weigh the agents' reasoning against the picture and decide which answer is right, in at most 100 words."
@@ -34,14 +35,14 @@ class MadJudgeConfig(DebateConfig):
 async def play(question: Question, table: Table, config: MadJudgeConfig) -> Verdict:
     """Debate until the judge decides; after the last round it has to."""
     heard: list[Heard] = []
-    transcript: list[str] = []
+    rounds: list[tuple[int, str]] = []
     for number in range(1, config.rounds + 1):
         heard = await debate_round(question, table, config.agents, number, heard)
         said = [(seat, reply.text) for seat, reply in zip(seats(config.agents), heard, strict=True)]
-        transcript.append(f"Round {number}.\n\n{statements(said)}")
+        rounds.append((number, f"Round {number}.\n\n{statements(said)}"))
         last = number == config.rounds
         if last or (config.early_stop and number > 1):
-            answer, replies = await _judge(question, table, config, transcript, may_wait=not last)
+            answer, replies = await _judge(question, table, config, Transcript(rounds), may_wait=not last)
             decided = answer.value if isinstance(answer, Answer) else None
             text = spoken(replies[-1]).strip()
             table.record("judgement", round=number, text=text, answer=decided, asked_again=len(replies) > 1)
@@ -53,7 +54,7 @@ async def play(question: Question, table: Table, config: MadJudgeConfig) -> Verd
 
 
 async def _judge(
-    question: Question, table: Table, config: MadJudgeConfig, transcript: list[str], may_wait: bool
+    question: Question, table: Table, config: MadJudgeConfig, transcript: Transcript, may_wait: bool
 ) -> tuple[Answer | Unparsed | None, tuple[str, ...]]:
     """The judge's answer; None for "undecided"."""
 
@@ -66,7 +67,7 @@ async def _judge(
     line = answer_line(question.answer_format)
     task = " ".join((DECIDE, line, WAIT) if may_wait else (DECIDE, line))
     rules = RULES.format(first=1, last=config.agents)
-    prompt = turn(question.prompt, rules, "\n\n".join(transcript), task)
+    prompt = turn(question.prompt, rules, transcript, task)
     reminder = f"No answer could be read from that. {line}" + (f" {WAIT}" if may_wait else "")
     return await ask_until_read(table, "judge", prompt, read, reminder)
 

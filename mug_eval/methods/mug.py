@@ -27,6 +27,7 @@ from mug_eval.methods.mug_ratings import (
 from mug_eval.methods.mug_seating import most_uncertain
 from mug_eval.methods.self_consistency import sample_chains
 from mug_eval.question import Answer, Question, Unparsed
+from mug_eval.transcript import Transcript, pieces_of
 
 MOST_AGENTS: Final = 20
 """A game of more is a slip of the pen: every agent reads every other, so that the tokens grow with the square of their number."""
@@ -101,8 +102,8 @@ class Game:
     config: MugConfig
     undercover: str | None
     left: list[str]
-    talk: list[tuple[str, str, str]] = field(default_factory=list)
-    """(round heading, seat, words); a vote's outcome has the seat "" """
+    talk: list[tuple[int, str, str]] = field(default_factory=list)
+    """(round, seat, words); a vote's outcome has the seat "" """
 
     def prompt(self, seat: str) -> Sequence[Part]:
         """The question over the picture that the seat was handed."""
@@ -115,14 +116,14 @@ class Game:
         """The public rules."""
         return words.RULES.format(count=self.config.agents)
 
-    def transcript(self) -> str:
+    def transcript(self) -> Transcript:
         """What everybody is shown of the game so far: statements and votes in seat order, round by round."""
-        sections: list[str] = []
-        for heading in dict.fromkeys(heading for heading, _, _ in self.talk):
-            said = [(seat, text) for h, seat, text in self.talk if h == heading and seat]
-            outcome = [text for h, seat, text in self.talk if h == heading and not seat]
-            sections.append("\n\n".join([f"[{heading}]", statements(said), *outcome]))
-        return "\n\n".join(sections)
+        pieces: list[tuple[int, str]] = []
+        for number in dict.fromkeys(number for number, _, _ in self.talk):
+            said = [(seat, text) for n, seat, text in self.talk if n == number and seat]
+            outcome = [text for n, seat, text in self.talk if n == number and not seat]
+            pieces.append((number, "\n\n".join([f"[Round {number}]", statements(said), *outcome])))
+        return Transcript(pieces)
 
     def role(self, seat: str) -> str:
         """The seat's private role."""
@@ -139,7 +140,7 @@ async def play(question: Question, table: Table, config: MugConfig) -> Verdict:
             return Verdict(agreed, ended="gated", facts=facts)
     game = await _seat(question, table, config)
     for number in range(1, config.observation_rounds + 1):
-        await _talk(game, f"Round {number}", number, "observe")
+        await _talk(game, number, "observe")
     if game.undercover is None:
         ended = "no_undercover" if config.no_undercover else "no_counterfactual_picture"
     else:
@@ -176,7 +177,7 @@ async def _seat(question: Question, table: Table, config: MugConfig) -> Game:
     return Game(question, table, config, undercover, list(names))
 
 
-async def _talk(game: Game, heading: str, number: int, phase: str) -> None:
+async def _talk(game: Game, number: int, phase: str) -> None:
     """One round of talk: R_i^t = f(Q, I_i, role_i, H^{t-1}), all seats at once.
 
     The answer line is read for the statistics only; a statement is no answer, so a missing line is not asked for again.
@@ -193,7 +194,7 @@ async def _talk(game: Game, heading: str, number: int, phase: str) -> None:
         text = spoken(reply.text).strip()
         answer = parse_answer(reply.text, question.answer_format)
         value = answer.value if isinstance(answer, Answer) else None
-        game.talk.append((heading, seat, text))
+        game.talk.append((number, seat, text))
         table.record("statement", round=number, phase=phase, seat=seat, text=text, answer=value)
 
 
@@ -208,7 +209,7 @@ async def _detect(game: Game, facts: dict[str, Any]) -> str:
     while number < config.detection_rounds and not found and len([s for s in game.left if s != game.undercover]) >= 2:
         number += 1
         shown = config.observation_rounds + number
-        await _talk(game, f"Round {shown}", shown, "reason")
+        await _talk(game, shown, "reason")
         ballots = await _vote(game, shown)
         abstentions += sum(1 for ballot in ballots.values() if isinstance(ballot, Unparsed))
         valid = {voter: ballot for voter, ballot in ballots.items() if not isinstance(ballot, Unparsed)}
@@ -292,7 +293,7 @@ def _eliminate(game: Game, number: int, ballots: dict[str, Ratings]) -> str | No
     game.table.record("elimination", round=number, votes=dict(count), eliminated=eliminated, tied=tied if len(tied) > 1 else [])
     cast = "; ".join(f"{seat}: {votes.get(seat, 'no vote')}" for seat in game.left)
     outcome = f"{eliminated} has left." if eliminated else "Nobody has left."
-    game.talk.append((f"Round {number}", "", f"Votes. {cast}. {outcome}"))
+    game.talk.append((number, "", f"Votes. {cast}. {outcome}"))
     return eliminated
 
 
@@ -303,10 +304,9 @@ async def _summarise(game: Game, facts: dict[str, Any]) -> tuple[Answer | Unpars
     """
     question, table, config = game.question, game.table, game.config
     names = [seat for seat in game.left if seat != game.undercover]
-    talked = "\n\n".join(
-        f"[{heading}] {statements([(seat, text)])}" for heading, seat, text in game.talk if seat and seat in game.left
-    )
-    discussed = words.DISCUSSED.format(count=config.agents, said=talked or "(nothing)")
+    talked = [(number, f"[Round {number}] {statements([(seat, text)])}") for number, seat, text in game.talk if seat in game.left]
+    introduction = words.DISCUSSED.format(count=config.agents, said="").rstrip()
+    discussed = Transcript(pieces_of([introduction, Transcript(talked) if talked else "(nothing)"]))
     line = answer_line(question.answer_format)
     heard: list[Heard] = []
     conclusions = ""

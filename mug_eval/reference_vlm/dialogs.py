@@ -9,6 +9,7 @@ from typing import Any
 
 from mug_eval.chat import ImageRef, Part
 from mug_eval.methods import cfmad, chain_of_thought, debate, direct, mad_judge, mad_vote, mug, self_refine
+from mug_eval.methods.conversation import turn
 from mug_eval.question import Altered, AnswerFormat, Question
 from mug_eval.reference_vlm.oracle import Call, OracleTable, misread
 from mug_eval.reference_vlm.planning import planning_calls
@@ -21,6 +22,7 @@ from mug_eval.reference_vlm.questions import (
     ask_yes_no,
     draw_query,
     edit_for,
+    reason,
 )
 from mug_eval.reference_vlm.scenes import SHAPES, Scene, draw_scene
 
@@ -94,12 +96,35 @@ def described_questions(scene: Scene, rng: random.Random, count: int) -> list[Ca
         asked = put(query, scene, rng)
         table = OracleTable(asked, {"true": (scene,)}, rng, 0.0)
         question = question_of(asked, False)
-        if rng.random() < 0.5:
+        method = rng.choices(("cot", "mug", "vote", "judge"), weights=(4, 4, 2, 2))[0]
+        if method == "cot":
             run_now(chain_of_thought.METHOD.play(question, table, chain_of_thought.ChainOfThoughtConfig()))
-        else:
+        elif method == "mug":
             config = mug.MugConfig(no_undercover=True, observation_rounds=1, summary_rounds=1)
             run_now(mug.METHOD.play(question, table, config))
+        elif method == "vote":
+            run_now(mad_vote.METHOD.play(question, table, debate.DebateConfig(agents=rng.choice((3, 3, 4)))))
+        else:
+            run_now(mad_judge.METHOD.play(question, table, mad_judge.MadJudgeConfig(agents=rng.choice((3, 3, 4)))))
         calls.append(rng.choice([call for call in table.calls if call.task == "describe"]))
+    return calls
+
+
+def concluded_questions(scene: Scene, rng: random.Random, count: int) -> list[Call]:
+    """The last step alone: the reason is given, the answer is to be said, mostly the letter of an option.
+
+    To find a value among the options and to name the letter before it is learnt late, and soon when there is much of it.
+    """
+    calls: list[Call] = []
+    for _ in range(count):
+        query = draw_query(rng.choice(KINDS), scene, rng)
+        if query is None:
+            continue
+        asked = ask_choice(query, scene, rng) if rng.random() < 0.75 else put(query, scene, rng)
+        answer = asked.gold(scene)
+        if answer is not None:
+            messages = turn(question_of(asked, False).prompt)
+            calls.append(Call("solver", "conclude", messages, (scene,), f"{reason(query, scene)}\nAnswer: {answer}"))
     return calls
 
 
@@ -129,7 +154,7 @@ def game_calls(scene: Scene, rng: random.Random, most: int) -> list[Call]:
     altered = edit.scene if rng.random() < 0.5 else more_edits(edit.scene, asked, rng)
     table = OracleTable(asked, {"true": (scene,), "altered": (altered,)}, rng, 0.1)
     question = question_of(asked, True)
-    method = rng.choices(("mug", "vote", "judge", "cfmad", "refine"), weights=(12, 2, 1, 3, 2))[0]
+    method = rng.choices(("mug", "vote", "judge", "cfmad", "refine"), weights=(10, 3, 3, 4, 2))[0]
     agents = rng.choices((3, 4, 5), weights=(8, 1, 1))[0]
     if method == "mug":
         rounds = rng.choices((0, 1), weights=(1, 5))[0]

@@ -87,10 +87,11 @@ def _encoded(call: Call, tokenizer: Any) -> tuple[list[int], list[float], list[i
     prompt = chat_text(call)
     text = f"{prompt}{call.reply}<|im_end|>"
     encoding = tokenizer._tokenizer.encode(text, add_special_tokens=False)
-    base = 4.0 if call.task == "answer" else 1.0
+    # Of a conclusion only the answer is to be learnt: the reason was not the reply to this prompt.
+    base = {"answer": 4.0, "conclude": 0.0}.get(call.task, 1.0)
     spans = [
         (len(prompt) + match.start(1), len(prompt) + match.end(1), weight)
-        for pattern, weight in _WEIGHTS
+        for pattern, weight in (_WEIGHTS if base else _WEIGHTS[:1])
         for match in pattern.finditer(call.reply)
     ]
     weights = []
@@ -100,7 +101,7 @@ def _encoded(call: Call, tokenizer: Any) -> tuple[list[int], list[float], list[i
         else:
             weights.append(max((weight for a, b, weight in spans if start < b and end > a), default=base))
     fits = [-1] * len(weights)
-    if len(call.scenes) == 1 and call.task not in ("answer", "describe"):
+    if len(call.scenes) == 1 and call.task not in ("answer", "describe", "conclude"):
         ends = _mismatches(prompt, call.scenes[0])
         fits = [ends.get(end, -1) if end <= len(prompt) else -1 for _, end in encoding.offsets]
     return encoding.ids, weights, fits

@@ -97,8 +97,8 @@ def fixed_sentences() -> list[str]:
     return [
         *dict.fromkeys(piece for piece in found if len(piece) > 12),
         *(f"Agent {n}" for n in range(1, 7)),
-        *(f"\n{letter}. " for letter in "BCD"),
-        *("\n\n", ":\n> ", "\n> ", "\nAnswer: ", "\n> Answer: ", "Options:\nA. ", "system\n", "user\n", "assistant\n"),
+        *(f"\n{letter}." for letter in "BCD"),
+        *("\n\n", ":\n> ", "\n> ", "\nAnswer: ", "\n> Answer: ", "Options:\nA.", "system\n", "user\n", "assistant\n"),
         *("I see", ". Total", '{"', '"}'),
         *(f" r{row}c{column}" for row in range(1, GRID + 1) for column in range(1, GRID + 1)),
         *_JSON_GLUE,

@@ -1,9 +1,10 @@
 """Train the reference model from nothing: ``python -m mug_eval.reference_vlm.train --out FOLDER``.
 
-Four stages, each a seeded stream of scenes: ``tower`` (the vision tower names cells), ``see`` (describe, answer), ``play`` (the calls of
-the methods' games), ``settle`` (the same while the rate falls to nothing). Kill it at any time; the same command goes on from the last
-checkpoint. One thread: two threads on a busy machine were slower than one. Two processes that average their gradients are faster:
-``torchrun --nproc-per-node 2 -m mug_eval.reference_vlm.train --out FOLDER``.
+Six stages, each a seeded stream of scenes: ``tower`` (the vision tower names cells), ``see`` (describe, answer), ``play`` (the calls of
+the methods' games), ``settle`` (the same while the rate falls), ``read`` (mostly answers after descriptions) and ``choose`` (finding a
+value among the options and naming its letter, which is learnt last, while the rate falls to nothing). Kill it at any time; the same
+command goes on from the last checkpoint. One thread: two threads on a busy machine were slower than one. Two processes that average
+their gradients are faster: ``torchrun --nproc-per-node 2 -m mug_eval.reference_vlm.train --out FOLDER``. Products are computed in bfloat16.
 """
 
 from __future__ import annotations
@@ -28,7 +29,14 @@ from mug_eval.reference_vlm import checkpoint
 from mug_eval.reference_vlm.attention import NAME as PRODUCTS
 from mug_eval.reference_vlm.attention import additive
 from mug_eval.reference_vlm.checkpoint import Standing
-from mug_eval.reference_vlm.dialogs import described_questions, game_calls, planned_questions, short_questions, two_pictures
+from mug_eval.reference_vlm.dialogs import (
+    concluded_questions,
+    described_questions,
+    game_calls,
+    planned_questions,
+    short_questions,
+    two_pictures,
+)
 from mug_eval.reference_vlm.model import IMAGE_PAD, new_model
 from mug_eval.reference_vlm.oracle import Call
 from mug_eval.reference_vlm.packing import Row, chat_text, collate, pack
@@ -48,12 +56,15 @@ class Stage:
     """One stage of the training.
 
     Attributes:
-        name: tower, see, play or settle.
+        name: of the checkpoint, too.
         steps: how many.
         batch: pictures (tower) or rows a step.
         rate: the learning rate.
         falls: share of the steps at the end in which the rate falls linearly to a fiftieth.
         games: share of the rows that are calls of games.
+        short: of the other rows: questions answered directly.
+        described: of the other rows: questions answered after a description.
+        concluded: of the other rows: questions of which the last step alone is learnt.
     """
 
     name: str
@@ -62,29 +73,35 @@ class Stage:
     rate: float
     falls: float
     games: float = 0.0
+    short: int = 2
+    described: int = 2
+    concluded: int = 0
 
 
 STAGES = (
     Stage("tower", 600, 16, 2e-3, 0.3),
-    Stage("see", 8000, 16, 1.5e-3, 0.0, 0.0),
-    Stage("play", 5000, 16, 1.2e-3, 0.0, 0.5),
-    Stage("settle", 2000, 16, 1.2e-3, 1.0, 0.5),
+    Stage("see", 2500, 16, 1.5e-3, 0.0, 0.0),
+    Stage("play", 1200, 16, 1.2e-3, 0.0, 0.5),
+    Stage("settle", 3000, 16, 1.2e-3, 1.0, 0.5),
+    Stage("read", 1200, 16, 1e-3, 0.0, 0.3, short=1, described=4),
+    Stage("choose", 2000, 16, 1e-3, 1.0, 0.2, short=1, described=2, concluded=6),
 )
 _POOL = 8
 """Batches drawn at once and sorted by length, so that little is padding."""
 
 
-def row_of(seed: int, number: int, games: float, tokenizer: Any) -> Row:
+def row_of(seed: int, number: int, stage: Stage, tokenizer: Any) -> Row:
     """Row ``number`` of the stream, of a few short questions with a description, of two pictures, or of a game's calls."""
     rng = generator("row", seed, number)
     scene = draw_scene(scene_seed("train", seed, number))
     calls: list[Call] = []
-    if rng.random() < games:
+    if rng.random() < stage.games:
         calls = game_calls(scene, rng, 3) if rng.random() < 0.85 else planned_questions(scene, rng, 1)
     elif rng.random() < 0.06:
         calls = two_pictures(rng)
     while not calls:
-        calls = short_questions(scene, rng, 2) + described_questions(scene, rng, 2)
+        calls = short_questions(scene, rng, stage.short) + described_questions(scene, rng, stage.described)
+        calls += concluded_questions(scene, rng, stage.concluded)
     return pack(calls, tokenizer)
 
 
@@ -125,7 +142,7 @@ def language_step(
         if pool not in pools:
             pools.clear()
             numbers = range(first + pool * _POOL * stage.batch + rank, first + (pool + 1) * _POOL * stage.batch, world)
-            drawn = sorted((row_of(seed, number, stage.games, tokenizer) for number in numbers), key=len)
+            drawn = sorted((row_of(seed, number, stage, tokenizer) for number in numbers), key=len)
             share = max(1, stage.batch // world)
             batches = [drawn[i : i + share] for i in range(0, len(drawn), share)]
             # The same order in every process, so that rows of like length are learnt at the same time.

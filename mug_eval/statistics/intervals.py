@@ -88,7 +88,13 @@ def share_interval(hits: Sequence[bool], clusters: Sequence[Hashable], level: fl
     worth = float(count)
     if error > 0:
         worth = min(float(n), share * (1 - share) / error**2) if count < n else float(n)
+    low, high = wilson(share, worth, level)
+    return Estimate(share, n, count, error, low, high)
+
+
+def wilson(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's interval of a share of ``n`` independent things; ``n`` need not be whole."""
     z2 = float(stats.norm.ppf(0.5 + level / 2)) ** 2
-    centre = (share + z2 / (2 * worth)) / (1 + z2 / worth)
-    reach = math.sqrt(z2 * (share * (1 - share) / worth + z2 / (4 * worth**2))) / (1 + z2 / worth)
-    return Estimate(share, n, count, error, max(0.0, centre - reach), min(1.0, centre + reach))
+    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    reach = math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n**2))) / (1 + z2 / n)
+    return max(0.0, centre - reach), min(1.0, centre + reach)

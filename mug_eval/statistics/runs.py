@@ -1,14 +1,19 @@
-"""A result folder as statistics read it: each question's verdict and cluster, and what the run cost."""
+"""Result folders as statistics read them: each question's verdict, cluster and row, and what the run cost."""
 
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from mug_eval.errors import UserError
+
+_LONGEST_CELL = 2**31 - 1
+"""Python's csv module stops at 131,072 characters, and a model may ramble."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +26,7 @@ class Run:
         benchmark: ``POPE``.
         right: question index -> whether the scorer took the answer for right.
         clusters: question index -> which questions it depends on.
+        rows: question index -> its row of ``predictions.tsv``: the table's columns but for pictures, and ``prediction``.
         scores: ``scores.json``.
         run: ``run.json``.
     """
@@ -30,6 +36,7 @@ class Run:
     benchmark: str
     right: Mapping[str, bool]
     clusters: Mapping[str, str]
+    rows: Mapping[str, Mapping[str, str]]
     scores: Mapping[str, Any]
     run: Mapping[str, Any]
 
@@ -39,11 +46,102 @@ class Run:
         cost: Mapping[str, float | None] = self.scores["cost"]
         return cost
 
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """What the games were played with (``identity.identity``)."""
+        config: Mapping[str, Any] = self.run["config"]
+        return config
+
+    @property
+    def seed(self) -> int:
+        """Of every draw."""
+        return int(self.config["seed"])
+
     def games(self) -> Iterator[dict[str, Any]]:
-        """The lines of ``games.jsonl``, one in memory at a time."""
-        with (self.folder / "games.jsonl").open("rb") as file:
-            for line in file:
-                yield json.loads(line)
+        """The lines of ``games.jsonl``, one in memory at a time.
+
+        Raises:
+            UserError: a line is not a game, a question has none or two.
+        """
+        path, owed = self.folder / "games.jsonl", set(self.right)
+        try:
+            with path.open("rb") as file:
+                for number, line in enumerate(file, 1):
+                    try:
+                        game = json.loads(line)
+                    except (ValueError, RecursionError):
+                        game = None
+                    index = game.get("index") if isinstance(game, dict) else None
+                    if not isinstance(index, str) or index not in owed:
+                        raise UserError(
+                            f"{path} line {number} is not a game of this run, or a second one; give the run's command again"
+                        )
+                    owed.discard(index)
+                    yield game
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror}, though the run is marked complete; give its command again") from error
+        if owed:
+            raise UserError(f"{path} has no game for {len(owed)} questions that were scored; give the run's command again")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Runs that differ in nothing but their seed.
+
+    Attributes:
+        runs: in the order of their seeds.
+    """
+
+    runs: tuple[Run, ...]
+
+    @property
+    def model(self) -> str:
+        """``mug-qwen``."""
+        return self.runs[0].model
+
+    @property
+    def benchmark(self) -> str:
+        """``POPE``."""
+        return self.runs[0].benchmark
+
+    @property
+    def method(self) -> str:
+        """``mug``."""
+        return str(self.runs[0].config["method"])
+
+    @property
+    def backbone(self) -> str:
+        """The backbone as the run knows it, for telling whether two are the same."""
+        return json.dumps(self.runs[0].config["backbone"], sort_keys=True)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """One a run."""
+        return tuple(run.seed for run in self.runs)
+
+    @property
+    def indices(self) -> tuple[str, ...]:
+        """The questions, in the dataset's order."""
+        return tuple(self.runs[0].rows)
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """The cluster of each question."""
+        return tuple(self.runs[0].clusters[index] for index in self.indices)
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The share of seeds with a right answer, question by question (0 or 1 with one seed)."""
+        return tuple(sum(run.right[index] for run in self.runs) / len(self.runs) for index in self.indices)
+
+    @property
+    def cost(self) -> dict[str, float | None]:
+        """Means a question, over the seeds; None where a run does not know."""
+        found: dict[str, float | None] = {}
+        for name in ("calls", "prompt_tokens", "completion_tokens", "images", "seconds"):
+            known = [value for run in self.runs if (value := run.cost[name]) is not None]
+            found[name] = sum(known) / len(known) if len(known) == len(self.runs) else None
+        return found
 
 
 def read_run(folder: Path) -> Run:
@@ -58,16 +156,75 @@ def read_run(folder: Path) -> Run:
     try:
         run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
         scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
-        _head, *lines = (folder / "items.tsv").read_text(encoding="utf-8").splitlines()
+        _head, *lines = (folder / "items.tsv").read_text(encoding="utf-8").split("\n")[:-1]
         right, clusters = {}, {}
         for line in lines:
             index, cluster, hit = line.split("\t")
             right[json.loads(index)] = {"0": False, "1": True}[hit]
             clusters[json.loads(index)] = json.loads(cluster)
-        return Run(folder, run["model"], run["benchmark"], right, clusters, scores, run)
+        rows = _rows(folder / "predictions.tsv")
+        if not right or rows.keys() != right.keys():
+            raise ValueError(f"predictions.tsv has {len(rows)} questions, items.tsv {len(right)}")
+        if not isinstance(run["config"]["seed"], int) or not isinstance(scores["cost"], dict):
+            raise TypeError("run.json or scores.json lacks what a run says")
+        return Run(folder, run["model"], run["benchmark"], right, clusters, rows, scores, run)
     except FileNotFoundError as error:
         raise UserError(f"{error.filename}: no such file, though the run is marked complete; give its command again") from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise UserError(
             f"{folder}: a file of this run is damaged ({type(error).__name__}: {error}); give its command again"
         ) from error
+
+
+def _rows(path: Path) -> dict[str, dict[str, str]]:
+    before = csv.field_size_limit(_LONGEST_CELL)
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return {row["index"]: row for row in csv.DictReader(file, delimiter="\t", strict=True)}
+    finally:
+        csv.field_size_limit(before)
+
+
+def find_runs(places: Sequence[Path]) -> list[Run]:
+    """Read the runs that a user named: a run's folder, or a model's, which stands for all of its benchmarks.
+
+    Args:
+        places: ``<work-dir>/<model>/<benchmark>`` or ``<work-dir>/<model>``. The journal of a work-dir is passed over, so that
+            ``outputs/*`` may be given.
+
+    Raises:
+        UserError: nothing is there, a run is not complete or damaged, or one is named twice.
+    """
+    found: dict[Path, Run] = {}
+    for place in places:
+        if place.is_file() and place.name.startswith("journal.sqlite"):
+            continue
+        if not place.is_dir():
+            raise UserError(f"{place}: no such folder; name a run, <work-dir>/<model>/<benchmark> or <work-dir>/<model>")
+        folders = sorted(path.parent for path in place.glob("*/plan.json"))
+        for folder in [place] if (place / "plan.json").is_file() or not folders else folders:
+            if folder.resolve() in found:
+                raise UserError(f"{folder} is named twice")
+            found[folder.resolve()] = read_run(folder)
+    if not found:
+        raise UserError("no run is named; a run is <work-dir>/<model>/<benchmark>")
+    return list(found.values())
+
+
+def by_seed(runs: Sequence[Run]) -> list[Group]:
+    """Put runs together that differ in nothing but their seed, in the order in which they first appear.
+
+    Raises:
+        UserError: two runs have the same seed too.
+    """
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        rest = {name: value for name, value in run.config.items() if name != "seed"}
+        key = json.dumps([run.model, run.benchmark, rest, run.run["limit"], run.scores.get("judge")], sort_keys=True)
+        groups.setdefault(key, []).append(run)
+    for group in groups.values():
+        group.sort(key=lambda run: run.seed)
+        for one, other in pairwise(group):
+            if one.seed == other.seed:
+                raise UserError(f"{one.folder} and {other.folder} are the same run twice (seed {one.seed}); name one of them")
+    return [Group(tuple(group)) for group in groups.values()]

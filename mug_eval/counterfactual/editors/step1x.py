@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -49,6 +50,7 @@ class Step1XEditor:
 
     Args:
         settings: how it is run.
+        load: makes the ``FluxImagePipeline``, if not from the settings' files.
 
     Raises:
         UserError: diffsynth is missing, or the folders do not hold what they should.
@@ -57,8 +59,9 @@ class Step1XEditor:
     name: Final = "step1x"
     batch: Final = 1
 
-    def __init__(self, settings: Step1XSettings | None = None) -> None:
+    def __init__(self, settings: Step1XSettings | None = None, load: Callable[[], Any] | None = None) -> None:
         self._settings = s = settings or Step1XSettings()
+        self._loaded = load or self._from_files
         try:
             self._flux: Any = importlib.import_module("diffsynth.pipelines.flux_image")
         except ImportError as error:
@@ -90,7 +93,7 @@ class Step1XEditor:
         words = instruction(plan)
         canvas = Canvas.of_area(image.size, self._settings.most_pixels, 16)
         with self._lock:
-            self._pipe = self._pipe or self._load()
+            self._pipe = self._pipe or _with_working_processor(self._loaded())
             try:
                 made = self._pipe(
                     prompt=words,
@@ -115,7 +118,7 @@ class Step1XEditor:
         with self._lock:
             self._pipe = None
 
-    def _load(self) -> Any:
+    def _from_files(self) -> Any:
         import torch
 
         s = self._settings
@@ -138,7 +141,7 @@ class Step1XEditor:
         encoder = Path(s.encoder).expanduser()
         at = {"path": str(encoder)} if encoder.is_dir() else {"model_id": s.encoder, "origin_file_pattern": ""}
         try:
-            pipe = self._flux.FluxImagePipeline.from_pretrained(
+            return self._flux.FluxImagePipeline.from_pretrained(
                 torch_dtype=torch.bfloat16,
                 device=device,
                 model_configs=[files(s.encoder, "model*.safetensors"), files(s.model, _WEIGHTS), files(s.model, _AUTOENCODER)],
@@ -148,10 +151,9 @@ class Step1XEditor:
             )
         except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
             raise UserError(f"step1x: the weights cannot be loaded: {' '.join(str(error).split())[:300]}") from error
-        return with_working_processor(pipe)
 
 
-def with_working_processor(pipe: Any) -> Any:
+def _with_working_processor(pipe: Any) -> Any:
     """Let diffsynth's encoder call processors of transformers 5, which take no text without pictures by the keywords it uses.
 
     Raises:
