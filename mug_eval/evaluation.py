@@ -158,7 +158,8 @@ class _Evaluation:
             )
             model, dispatcher = self._dispatcher(job, journal)
             source = open_source(plan, self.plan.work_dir)
-            built = await run_build(plan, source, dispatcher, model.fingerprint, self.plan.concurrency, self.reporter)
+            most = self.plan.calls_in_flight(job.backbone)
+            built = await run_build(plan, source, dispatcher, model.fingerprint, most, self.reporter)
             self.reporter.note(f"{folder}: {built.accepted} of {built.questions} questions have a counterfactual picture")
             if built.owed and not self.plan.allow_missing:
                 raise RunStopped(f"the counterfactual pictures of {len(built.owed)} questions of {job.benchmark} are owed")
