@@ -82,9 +82,9 @@ STAGES = (
     Stage("tower", 600, 16, 2e-3, 0.3),
     Stage("see", 2500, 16, 1.5e-3, 0.0, 0.0),
     Stage("play", 1200, 16, 1.2e-3, 0.0, 0.5),
-    Stage("settle", 3000, 16, 1.2e-3, 1.0, 0.5),
-    Stage("read", 1200, 16, 1e-3, 0.0, 0.3, short=1, described=4),
-    Stage("choose", 2000, 16, 1e-3, 1.0, 0.2, short=1, described=2, concluded=6),
+    Stage("settle", 2200, 16, 1.2e-3, 0.75, 0.5),
+    Stage("read", 1100, 16, 1e-3, 0.0, 0.3, short=1, described=4),
+    Stage("choose", 3000, 16, 1e-3, 1.0, 0.2, short=1, described=2, concluded=6),
 )
 _POOL = 8
 """Batches drawn at once and sorted by length, so that little is padding."""
