@@ -1,4 +1,4 @@
-"""The reference model through the whole harness: it answers from the picture that it is shown, and ``mug-eval demo`` plays every protocol."""
+"""The reference model through the whole harness: it answers from the picture it is shown; ``mug-eval demo`` plays every protocol."""
 
 from __future__ import annotations
 
