@@ -90,12 +90,20 @@ def test_an_edit_changes_nothing_outside_the_cells_that_it_touches() -> None:
         (Query("shape", (("blue", ""),)), "star", "The blue object is star."),
         (Query("size", (("red", "star"),)), "small", "The red star is small."),
         (Query("says", (("", SIGN),)), "owl", "The sign says owl."),
-        (Query("side", (("red", "star"), ("blue", "star")), "above"), "yes", "The places: red star r1c2, blue star r3c1."),
-        (Query("side", (("red", "star"), ("blue", "star")), "left"), "no", "The places: red star r1c2, blue star r3c1."),
+        (
+            Query("side", (("red", "star"), ("blue", "star")), "above"),
+            "yes",
+            "The places: red star r1c2, blue star r3c1. Down 1 and 3: above.",
+        ),
+        (
+            Query("side", (("red", "star"), ("blue", "star")), "left"),
+            "no",
+            "The places: red star r1c2, blue star r3c1. Across 2 and 1: right.",
+        ),
         (
             Query("further", (("red", "star"), ("red", "ring")), "right"),
             "the red ring",
-            "The places: red star r1c2, red ring r3c5.",
+            "The places: red star r1c2, red ring r3c5. Across 2 and 5: left.",
         ),
     ],
 )

@@ -27,6 +27,7 @@ _WEIGHTS: tuple[tuple[re.Pattern[str], float], ...] = (
     (re.compile(r"(Agent \d)"), 5.0),
     (re.compile(r'": (\d)'), 2.0),
     (re.compile(r"^(?:There is|The |Count of).*?( .+)$", re.MULTILINE), 3.0),
+    (re.compile(r": (left|right|above|below|level)\.$", re.MULTILINE), 4.0),
     (re.compile(r"(is wrong|holds|is right|stand|give)"), 3.0),
 )
 """Parts of a reply that count more, or the one token that decides would drown among those that describe."""

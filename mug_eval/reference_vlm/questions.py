@@ -135,14 +135,26 @@ def reason(query: Query, scene: Scene) -> str:
         return f"Count of {name}: {places or 'none'}, so {len(things)}."
     value = value_of(query, scene)
     if query.aspect in ("side", "further"):
-        parts = []
-        for about in query.about:
-            found = scene.named(*about)
-            parts.append(f"{phrase(about)} {found[0].place if len(found) == 1 else 'unclear'}")
-        return f"The places: {', '.join(parts)}."
+        return _places(query, scene)
     if value is None:
         return f"The {name} is unclear."
     return f"The {name} says {value}." if query.aspect == "says" else f"The {name} is {value}."
+
+
+def _places(query: Query, scene: Scene) -> str:
+    """Where the two things are, their rows or columns as numbers, and what follows for the first: one small step at a time."""
+    found = [scene.named(*about) for about in query.about]
+    parts = [
+        f"{phrase(about)} {things[0].place if len(things) == 1 else 'unclear'}" for about, things in zip(query.about, found, strict=True)
+    ]
+    places = f"The places: {', '.join(parts)}."
+    if any(len(things) != 1 for things in found):
+        return places
+    across = query.side in ("left", "right")
+    first, second = ((things[0].column if across else things[0].row) for things in found)
+    less, more = ("left", "right") if across else ("above", "below")
+    side = "level" if first == second else less if first < second else more
+    return f"{places} {'Across' if across else 'Down'} {first} and {second}: {side}."
 
 
 def _ahead(side: str, first: Thing, second: Thing) -> int:

@@ -1,10 +1,11 @@
 """Train the reference model from nothing: ``python -m mug_eval.reference_vlm.train --out FOLDER``.
 
-Six stages, each a seeded stream of scenes: ``tower`` (the vision tower names cells), ``see`` (describe, answer), ``play`` (the calls of
-the methods' games), ``settle`` (the same while the rate falls), ``read`` (mostly answers after descriptions) and ``choose`` (finding a
-value among the options and naming its letter, which is learnt last, while the rate falls to nothing). Kill it at any time; the same
-command goes on from the last checkpoint. One thread: two threads on a busy machine were slower than one. Two processes that average
-their gradients are faster: ``torchrun --nproc-per-node 2 -m mug_eval.reference_vlm.train --out FOLDER``. Products are computed in bfloat16.
+Seven stages, each a seeded stream of scenes: ``tower`` (the vision tower names cells), ``see`` (describe, answer), ``play`` (the calls of
+the methods' games), ``settle`` (the same while the rate falls), ``read`` (mostly answers after descriptions), ``choose`` (finding a value
+among the options and naming its letter, which is learnt late) and ``last`` (everything once more while the rate falls to nothing). Kill it
+at any time; the same command goes on from the last checkpoint. One thread: two threads on a busy machine were slower than one. Two
+processes that average their gradients are faster: ``torchrun --nproc-per-node 2 -m mug_eval.reference_vlm.train --out FOLDER``. Products
+are computed in bfloat16.
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ STAGES = (
     Stage("settle", 2200, 16, 1.2e-3, 0.75, 0.5),
     Stage("read", 1100, 16, 1e-3, 0.0, 0.3, short=1, described=4),
     Stage("choose", 3000, 16, 1e-3, 1.0, 0.2, short=1, described=2, concluded=6),
+    Stage("last", 3000, 16, 8e-4, 1.0, 0.4, short=1, described=3, concluded=2),
 )
 _POOL = 8
 """Batches drawn at once and sorted by length, so that little is padding."""
