@@ -145,7 +145,8 @@ def _places(query: Query, scene: Scene) -> str:
     """Where the two things are, their rows or columns as numbers, and what follows for the first: one small step at a time."""
     found = [scene.named(*about) for about in query.about]
     parts = [
-        f"{phrase(about)} {things[0].place if len(things) == 1 else 'unclear'}" for about, things in zip(query.about, found, strict=True)
+        f"{phrase(about)} {things[0].place if len(things) == 1 else 'unclear'}"
+        for about, things in zip(query.about, found, strict=True)
     ]
     places = f"The places: {', '.join(parts)}."
     if any(len(things) != 1 for things in found):
