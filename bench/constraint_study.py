@@ -8,7 +8,7 @@ a trace (the photograph itself, its original being the photograph with a thing p
 or beside a good edit.
 
     python bench/constraint_study.py                                  # every kind of features that can be loaded
-    python bench/constraint_study.py --features handmade --sheet /tmp/sheet.png
+    python bench/constraint_study.py --features handmade --sheet sheet.png
     python bench/constraint_study.py --features timm:vit_base_patch16_224+open_clip:ViT-B-32/laion2b_s34b_b79k
 """
 

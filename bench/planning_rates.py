@@ -3,8 +3,8 @@
 Draws yes/no questions of the five kinds about scenes of the test half (the reference model was trained on the other), builds their
 counterfactual pictures by the real command, and holds what it recorded against the truth.
 
-    python bench/planning_rates.py --out /tmp/rates
-    python bench/planning_rates.py --out /tmp/rates --planner qwen --base-url http://127.0.0.1:8000/v1 --questions 50
+    python bench/planning_rates.py --out rates
+    python bench/planning_rates.py --out rates --planner qwen --base-url http://127.0.0.1:8000/v1 --questions 50
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def test_a_swapped_picture_shows_as_a_lower_score(tmp_path: Path) -> None:
         writer.writeheader()
         writer.writerows(rows)
     own, others = accuracy(tmp_path, table, "own"), accuracy(tmp_path, swapped, "swapped")
-    assert own >= 80  # see the model card for what it reaches
+    assert own >= 80
     assert others <= own - 20
 
 

@@ -13,6 +13,7 @@ from mug_eval.counterfactual.planning_prompts import (
     thing_line,
 )
 from mug_eval.question import Question
+from mug_eval.reference_vlm.drawing import CELL
 from mug_eval.reference_vlm.oracle import Call
 from mug_eval.reference_vlm.questions import Asked, Query, value_of
 from mug_eval.reference_vlm.scenes import (
@@ -32,7 +33,6 @@ from mug_eval.reference_vlm.scenes import (
     swap,
 )
 
-CELL_PIXELS = 28
 TYPES = {"existence": "object", "quantity": "quantity", "attribute": "attribute", "spatial": "spatial", "text": "other"}
 """Our five kinds of questions as the paper's types."""
 Box = tuple[int, int, int, int]
@@ -59,8 +59,8 @@ class Planned:
 
 def box_of(row: int, column: int) -> Box:
     """(left, top, right, bottom) of a cell, in pixels of the 168 x 168 picture."""
-    left, top = (column - 1) * CELL_PIXELS, (row - 1) * CELL_PIXELS
-    return left, top, left + CELL_PIXELS, top + CELL_PIXELS
+    left, top = (column - 1) * CELL, (row - 1) * CELL
+    return left, top, left + CELL, top + CELL
 
 
 def attributes_of(thing: Thing) -> tuple[str, ...]:
