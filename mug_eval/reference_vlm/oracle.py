@@ -213,11 +213,11 @@ def reason_over(asked: Asked, scenes: tuple[Scene, ...]) -> str:
 
 
 def compared(speaker: str, words: str, own: str) -> str:
-    """Whether somebody's list fits the own picture, and the first place where it does not."""
-    apart = set(_entries(words)) ^ set(_entries(own))
-    if not apart:
-        return f"{speaker} fits."
-    return f"{speaker} differs at {min(entry.rsplit(' ', 1)[1] for entry in apart)}."
+    """Whether somebody's list fits the own picture: entry by entry, then the totals, then what follows."""
+    theirs, mine = _entries(words), _entries(own)
+    steps = [f"{entry.rsplit(' ', 1)[1]} {'right' if entry in mine else 'wrong'}" for entry in theirs]
+    verdict = "fits" if set(theirs) == set(mine) else "differs"
+    return f"{speaker}: {' '.join(steps) or 'none'}, number {len(theirs)} and {len(mine)}, so {speaker} {verdict}."
 
 
 def ballot(seat: str, said: Mapping[str, str], own: str) -> str:
@@ -228,9 +228,9 @@ def ballot(seat: str, said: Mapping[str, str], own: str) -> str:
         if speaker == seat:
             continue
         words = said[speaker]
-        wrong = len(set(_entries(words)) ^ set(_entries(own)))
+        wrong = set(_entries(words)) != set(_entries(own))
         apart = every.count(words) * 2 < len(every)
-        numbers = (9 if wrong else 1, 8 if apart else 1, min(9, 3 * wrong), 7 if wrong and apart else 2)
+        numbers = (9 if wrong else 1, 8 if apart else 1, 7 if wrong else 0, 7 if wrong and apart else 2)
         fields = ", ".join(f'"{factor}": {n}' for factor, n in zip(FACTORS, numbers, strict=True))
         rated.append(f'"{speaker}": {{{fields}}}')
     return "{" + ", ".join(rated) + "}"

@@ -23,11 +23,14 @@ _ENTRY = re.compile(
 _TOTAL = re.compile(r"Total (\d)")
 _WEIGHTS: tuple[tuple[re.Pattern[str], float], ...] = (
     (re.compile(r"(?:Answer|needed): (.+)$", re.MULTILINE), 4.0),
-    (re.compile(r"(fits\.|differs at r\dc\d)"), 4.0),
+    (re.compile(r"(fits|differs)\."), 4.0),
+    (re.compile(r" r\dc\d (right|wrong)"), 3.0),
     (re.compile(r"(Agent \d)"), 5.0),
-    (re.compile(r'": (\d)'), 2.0),
-    (re.compile(r"^(?:There is|The |Count of).*?( .+)$", re.MULTILINE), 3.0),
-    (re.compile(r": (left|right|above|below|level)\.$", re.MULTILINE), 4.0),
+    (re.compile(r'": (\d)'), 4.0),
+    (re.compile(r"^(?:The |Count of).*?( .+)$", re.MULTILINE), 3.0),
+    (re.compile(r": (left|right|above|below|level),"), 4.0),
+    (re.compile(r", so (.+)\.$", re.MULTILINE), 4.0),
+    (re.compile(r'^{"target": (.+?), "instruction"'), 4.0),
     (re.compile(r"(is wrong|holds|is right|stand|give)"), 3.0),
 )
 """Parts of a reply that count more, or the one token that decides would drown among those that describe."""

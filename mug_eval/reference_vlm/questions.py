@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -125,14 +125,17 @@ def value_of(query: Query, scene: Scene) -> str | None:
 
 
 def reason(query: Query, scene: Scene) -> str:
-    """The sentence from which the answer follows, in the form in which the model learns to say it."""
+    """The sentence from which the answer follows, in the form in which the model learns to say it.
+
+    Small steps, each of which follows from a few words before it: a thing's name and then its place or ``none``; for a count, every
+    place in turn and how many there were so far. The value comes last.
+    """
     things = scene.named(*query.about[0])
     name = phrase(query.about[0])
     if query.aspect == "exists":
-        return f"There is a {name} {things[0].place}." if things else f"There is no {name}."
+        return f"The {name}: {things[0].place}, so yes." if things else f"The {name}: none, so no."
     if query.aspect == "count":
-        places = " ".join(thing.place for thing in things)
-        return f"Count of {name}: {places or 'none'}, so {len(things)}."
+        return f"Count of {name}: {_counted(things, scene)}, so {len(things)}."
     value = value_of(query, scene)
     if query.aspect in ("side", "further"):
         return _places(query, scene)
@@ -155,7 +158,18 @@ def _places(query: Query, scene: Scene) -> str:
     first, second = ((things[0].column if across else things[0].row) for things in found)
     less, more = ("left", "right") if across else ("above", "below")
     side = "level" if first == second else less if first < second else more
-    return f"{places} {'Across' if across else 'Down'} {first} and {second}: {side}."
+    value = value_of(query, scene)
+    return f"{places} {'Across' if across else 'Down'} {first} and {second}: {side}, so {value or 'neither'}."
+
+
+def _counted(things: Sequence[Thing], scene: Scene) -> str:
+    """``r1c2 0 r3c3 1 r5c1 1``: every place that is taken, and how many of the things were met by then."""
+    met = 0
+    steps = []
+    for thing in scene.things:
+        met += thing in things
+        steps.append(f"{thing.place} {met}")
+    return " ".join(steps) or "none"
 
 
 def _ahead(side: str, first: Thing, second: Thing) -> int:

@@ -62,7 +62,8 @@ class Stage:
         batch: pictures (tower) or rows a step.
         rate: the learning rate.
         falls: share of the steps at the end in which the rate falls linearly to a fiftieth.
-        games: share of the rows that are calls of games.
+        games: share of the rows that are calls of games or of a planner.
+        plans: share of those that are a planner's.
         short: of the other rows: questions answered directly.
         described: of the other rows: questions answered after a description.
         concluded: of the other rows: questions of which the last step alone is learnt.
@@ -74,6 +75,7 @@ class Stage:
     rate: float
     falls: float
     games: float = 0.0
+    plans: float = 0.15
     short: int = 2
     described: int = 2
     concluded: int = 0
@@ -81,13 +83,15 @@ class Stage:
 
 STAGES = (
     Stage("tower", 600, 16, 2e-3, 0.3),
-    Stage("see", 2500, 16, 1.5e-3, 0.0, 0.0),
+    Stage("see", 2500, 16, 1.5e-3, 0.0),
     Stage("play", 1200, 16, 1.2e-3, 0.0, 0.5),
     Stage("settle", 2200, 16, 1.2e-3, 0.75, 0.5),
     Stage("read", 1100, 16, 1e-3, 0.0, 0.3, short=1, described=4),
     Stage("choose", 3000, 16, 1e-3, 1.0, 0.2, short=1, described=2, concluded=6),
-    Stage("last", 3000, 16, 8e-4, 1.0, 0.4, short=1, described=3, concluded=2),
+    Stage("last", 9000, 16, 8e-4, 1.0, 0.6, plans=0.3, short=1, described=4, concluded=1),
 )
+_LONGEST = 700
+"""Tokens of a row beyond which calls are left out: attention costs the square, and a game of five agents would hold up a whole batch."""
 _POOL = 8
 """Batches drawn at once and sorted by length, so that little is padding."""
 
@@ -98,13 +102,20 @@ def row_of(seed: int, number: int, stage: Stage, tokenizer: Any) -> Row:
     scene = draw_scene(scene_seed("train", seed, number))
     calls: list[Call] = []
     if rng.random() < stage.games:
-        calls = game_calls(scene, rng, 3) if rng.random() < 0.85 else planned_questions(scene, rng, 1)
+        if rng.random() >= stage.plans:
+            calls = game_calls(scene, rng, 3)
+        else:  # what to edit is learnt last by far
+            calls = [call for call in planned_questions(scene, rng, 2) if call.task == "plan" or rng.random() < 0.5]
     elif rng.random() < 0.06:
         calls = two_pictures(rng)
     while not calls:
         calls = short_questions(scene, rng, stage.short) + described_questions(scene, rng, stage.described)
         calls += concluded_questions(scene, rng, stage.concluded)
-    return pack(calls, tokenizer)
+    row = pack(calls, tokenizer)
+    while len(row) > _LONGEST and len(calls) > 1:
+        calls = calls[:-1]
+        row = pack(calls, tokenizer)
+    return row
 
 
 def language_step(
