@@ -82,10 +82,10 @@ def test_an_edit_changes_nothing_outside_the_cells_that_it_touches() -> None:
 @pytest.mark.parametrize(
     ("query", "value", "why"),
     [
-        (Query("exists", (("red", "star"),)), "yes", "There is a red star r1c2."),
-        (Query("exists", (("blue", "ring"),)), "no", "There is no blue ring."),
-        (Query("count", (("", "star"),)), "2", "Count of star: r1c2 r3c1, so 2."),
-        (Query("count", (("green", ""),)), "0", "Count of green object: none, so 0."),
+        (Query("exists", (("red", "star"),)), "yes", "The red star: r1c2, so yes."),
+        (Query("exists", (("blue", "ring"),)), "no", "The blue ring: none, so no."),
+        (Query("count", (("", "star"),)), "2", "Count of star: r1c2 1 r3c1 2 r3c5 2 r6c6 2, so 2."),
+        (Query("count", (("green", ""),)), "0", "Count of green object: r1c2 0 r3c1 0 r3c5 0 r6c6 0, so 0."),
         (Query("colour", (("", "ring"),)), "red", "The ring is red."),
         (Query("shape", (("blue", ""),)), "star", "The blue object is star."),
         (Query("size", (("red", "star"),)), "small", "The red star is small."),
@@ -93,17 +93,17 @@ def test_an_edit_changes_nothing_outside_the_cells_that_it_touches() -> None:
         (
             Query("side", (("red", "star"), ("blue", "star")), "above"),
             "yes",
-            "The places: red star r1c2, blue star r3c1. Down 1 and 3: above.",
+            "The places: red star r1c2, blue star r3c1. Down 1 and 3: above, so yes.",
         ),
         (
             Query("side", (("red", "star"), ("blue", "star")), "left"),
             "no",
-            "The places: red star r1c2, blue star r3c1. Across 2 and 1: right.",
+            "The places: red star r1c2, blue star r3c1. Across 2 and 1: right, so no.",
         ),
         (
             Query("further", (("red", "star"), ("red", "ring")), "right"),
             "the red ring",
-            "The places: red star r1c2, red ring r3c5. Across 2 and 5: left.",
+            "The places: red star r1c2, red ring r3c5. Across 2 and 5: left, so the red ring.",
         ),
     ],
 )
