@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from tiny_vlm import qwen_tokenizer, save_qwen
-from transformers import LlamaConfig, LlamaForCausalLM
+from tiny_vlm import qwen_tokenizer, save_internvl, save_qwen, save_qwen3, save_smolvlm
+from transformers import AutoConfig, AutoModelForImageTextToText, LlamaConfig, LlamaForCausalLM
 from transformers.generation.logits_process import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from mug_eval.backbones import hf_loading
@@ -221,3 +222,25 @@ async def test_weights_that_are_torn_stop_the_run_with_a_line(qwen: Path, tmp_pa
             await model.chat([Message("user", ("Why?",))], Sampling())
         assert type(caught.value).__name__ == "MisconfiguredError"
     await model.close()
+
+
+@pytest.mark.parametrize("save", [save_qwen, save_internvl, save_qwen3, save_smolvlm])
+def test_flash_attention_serves_the_vision_tower_on_a_gpu_and_nothing_else(save: Callable[[Path], Path], tmp_path: Path) -> None:
+    folder = save(tmp_path / "model")
+    config = AutoConfig.from_pretrained(folder)
+    for device, dtype, installed in (
+        ("cpu", torch.bfloat16, True),
+        ("cuda", torch.float32, True),
+        ("cuda", torch.bfloat16, False),
+    ):
+        assert hf_loading.attention_of(config, device, dtype, installed) is None
+    for device in ("cuda", "cuda:1", "spread"):
+        parts = hf_loading.attention_of(config, device, torch.bfloat16, True)
+        assert parts is not None
+        assert {part for part, kind in parts.items() if kind == "flash_attention_2"} == {"vision_config"}
+        assert parts["text_config"] == "sdpa"
+    # transformers takes the parts by these names, and each reaches its part.
+    eager = {part: "eager" if part == "vision_config" else kind for part, kind in parts.items()}
+    model = AutoModelForImageTextToText.from_pretrained(folder, attn_implementation=eager)
+    assert model.config.vision_config._attn_implementation == "eager"
+    assert model.config.text_config._attn_implementation == "sdpa"

@@ -113,6 +113,8 @@ def load_weights(opened: Opened) -> Any:
         options["device_map"] = "auto"
     elif opened.device != "cpu":
         options["device_map"] = opened.device
+    if (attention := attention_of(opened.config, opened.device, opened.dtype)) is not None:
+        options["attn_implementation"] = attention
     auto = AutoModelForImageTextToText if opened.sees else AutoModelForCausalLM
     try:
         model, found = auto.from_pretrained(source, output_loading_info=True, **options)
@@ -133,6 +135,28 @@ def load_weights(opened: Opened) -> Any:
             "model's or not all there; fetch them anew"
         )
     return model.eval()
+
+
+def attention_of(config: Any, device: str, dtype: torch.dtype, installed: bool | None = None) -> dict[str, str] | None:
+    """Which attention each part is to use; None: what transformers takes by itself (``sdpa``).
+
+    FlashAttention 2, where it is installed, serves the vision tower, whose pictures of unlike sizes it takes without a mask. The language
+    model's is ours (:mod:`mug_eval.backbones.packed_prompts`), and that builds on ``sdpa``.
+
+    Args:
+        config: the model's.
+        device: as opened.
+        dtype: of the weights; FlashAttention knows the 16-bit ones only.
+        installed: whether FlashAttention 2 is; None: look.
+    """
+    if installed is None:
+        from transformers.utils import is_flash_attn_2_available
+
+        installed = bool(is_flash_attn_2_available())
+    on_gpu = device == "spread" or device.startswith("cuda")
+    if not installed or not on_gpu or dtype not in (torch.bfloat16, torch.float16) or "vision_config" not in config.sub_configs:
+        return None
+    return {part: "flash_attention_2" if part == "vision_config" else "sdpa" for part in config.sub_configs}
 
 
 def free_memory(device: str) -> int | None:

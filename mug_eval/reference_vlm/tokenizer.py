@@ -19,7 +19,7 @@ from mug_eval.methods import cfmad, chain_of_thought, conversation, debate, mad_
 from mug_eval.methods.mug_ratings import ballot_example
 from mug_eval.question import AnswerFormat
 from mug_eval.reference_vlm.model import SYMBOLS
-from mug_eval.reference_vlm.scenes import GRID
+from mug_eval.reference_vlm.scenes import COLOURS, GRID, SHAPES
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
@@ -85,7 +85,10 @@ _JSON_GLUE = (
 
 
 def fixed_sentences() -> list[str]:
-    """The runs of words that the methods say unchanged in every game, the glue of transcripts, ballots and options, and the places."""
+    """Words that the methods say unchanged in every game, glue of transcripts, ballots and options, places, coloured shapes.
+
+    A coloured shape is one token because to find "red star" in a list is then to find one token; as two, the shape alone was matched.
+    """
     found = [piece for template in _TEMPLATES for piece in re.split(r"\{\w+\}", template)]
     letters = tuple((letter, "") for letter in "ABCD")
     formats = [AnswerFormat("yes_no"), AnswerFormat("open"), *(AnswerFormat("choice", letters[:n]) for n in (2, 3, 4))]
@@ -101,6 +104,7 @@ def fixed_sentences() -> list[str]:
         *("\n\n", ":\n> ", "\n> ", "\nAnswer: ", "\n> Answer: ", "Options:\nA.", "system\n", "user\n", "assistant\n"),
         *("I see", ". Total", '{"', '"}'),
         *(f" r{row}c{column}" for row in range(1, GRID + 1) for column in range(1, GRID + 1)),
+        *(f" {colour} {shape}" for colour in COLOURS for shape in SHAPES),
         *_JSON_GLUE,
     ]
 
