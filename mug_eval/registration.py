@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -42,7 +42,7 @@ def register_models(
     counterfactuals: Path | str | None = None,
     counterfactual_match: Literal["question", "image"] = "question",
     seed: int = 0,
-    concurrency: int = 8,
+    concurrency: int | None = None,
     timeout: float = 600.0,
     retries: int = 5,
     patience: float = 900.0,
@@ -62,7 +62,7 @@ def register_models(
         counterfactuals: folder of the altered pictures.
         counterfactual_match: ``question`` or ``image``.
         seed: of every draw.
-        concurrency: most calls in flight; VLMEvalKit's ``--api-nproc`` is the number of games at a time.
+        concurrency: most calls in flight; None: what suits each backbone. VLMEvalKit's ``--api-nproc`` is the number of games at a time.
         timeout: seconds that one call may take.
         retries: further tries of a call that failed.
         patience: seconds that the backbone may stay away.
@@ -80,8 +80,8 @@ def register_models(
             for name in every_model()
             if preset != "paper" or any(name.endswith(f"-{short}") and entry.paper for short, entry in catalogue.items())
         ]
-    policy = DispatchPolicy(concurrency=concurrency, timeout=timeout, retries=retries, patience=patience, seed=seed)
-    room = _Room(Path(work_dir), policy, seed)
+    policy = DispatchPolicy(timeout=timeout, retries=retries, patience=patience, seed=seed)
+    room = _Room(Path(work_dir), policy, concurrency, seed)
     registered: list[str] = []
     for name in models:
         player, how = model_setting(name, preset=preset, settings=settings, base_url=base_url)
@@ -98,6 +98,7 @@ class _Room:
 
     work_dir: Path
     policy: DispatchPolicy
+    concurrency: int | None
     seed: int
     _journal: Journal | None = None
     _open: ExitStack = field(default_factory=ExitStack)
@@ -124,7 +125,6 @@ class _Room:
             self._open.enter_context(work_dir_lock(self.work_dir, wait=False))
             self._journal = self._open.enter_context(Journal(self.work_dir / "journal.sqlite"))
             atexit.register(self._open.close)
-        model = open_backbone(
-            player.backbone, concurrency=self.policy.concurrency, timeout=self.policy.timeout, sampling=how.sampling
-        )
-        return Dispatcher(model, self._journal, self.policy)
+        calls = player.backbone.calls_in_flight if self.concurrency is None else self.concurrency
+        model = open_backbone(player.backbone, concurrency=calls, timeout=self.policy.timeout, sampling=how.sampling)
+        return Dispatcher(model, self._journal, replace(self.policy, concurrency=calls))
