@@ -128,6 +128,23 @@ def concluded_questions(scene: Scene, rng: random.Random, count: int) -> list[Ca
     return calls
 
 
+def drilled_questions(scene: Scene, rng: random.Random, count: int) -> list[Call]:
+    """A description and then the reasons of many questions, one a line: looking things up in a list, many times a picture.
+
+    Each reason names what it is about, so no question is needed; what does follow from a question only (``so yes``) is left out.
+    """
+    kinds = rng.choices(KINDS, weights=(4, 3, 2, 4, 1), k=count)
+    queries = filter(None, (draw_query(kind, scene, rng) for kind in kinds))
+    reasons = dict.fromkeys(_without_question(query, scene) for query in queries)
+    messages = turn((picture("true"), "Look everything up."))
+    return [Call("solver", "drill", messages, (scene,), "\n".join([scene.listed(), *reasons]))]
+
+
+def _without_question(query: Query, scene: Scene) -> str:
+    why = reason(query, scene)
+    return why.partition(", so")[0] + "." if query.kind == "spatial" else why
+
+
 def planned_questions(scene: Scene, rng: random.Random, count: int) -> list[Call]:
     """Calls of a planner that is to edit the picture of a question: its type, what the picture holds, the edit."""
     calls: list[Call] = []
@@ -139,8 +156,15 @@ def planned_questions(scene: Scene, rng: random.Random, count: int) -> list[Call
     return calls
 
 
-def game_calls(scene: Scene, rng: random.Random, most: int) -> list[Call]:
-    """Calls of one game about a picture and its edited twin, all of them over one of the two."""
+def game_calls(scene: Scene, rng: random.Random, most: int, mistakes: float = 0.1) -> list[Call]:
+    """Calls of one game about a picture and its edited twin, all of them over one of the two.
+
+    Args:
+        scene: the picture.
+        rng: of every choice.
+        most: calls to return.
+        mistakes: how often a speaker misreads its picture.
+    """
     kinds = list(KINDS)
     rng.shuffle(kinds)
     for kind in kinds:
@@ -152,7 +176,7 @@ def game_calls(scene: Scene, rng: random.Random, most: int) -> list[Call]:
         return []
     asked = put(query, scene, rng, edit.scene)
     altered = edit.scene if rng.random() < 0.5 else more_edits(edit.scene, asked, rng)
-    table = OracleTable(asked, {"true": (scene,), "altered": (altered,)}, rng, 0.1)
+    table = OracleTable(asked, {"true": (scene,), "altered": (altered,)}, rng, mistakes)
     question = question_of(asked, True)
     method = rng.choices(("mug", "vote", "judge", "cfmad", "refine"), weights=(10, 3, 3, 4, 2))[0]
     agents = rng.choices((3, 4, 5), weights=(8, 1, 1))[0]

@@ -105,7 +105,7 @@ def _encoded(call: Call, tokenizer: Any) -> tuple[list[int], list[float], list[i
         else:
             weights.append(max((weight for a, b, weight in spans if start < b and end > a), default=base))
     fits = [-1] * len(weights)
-    if len(call.scenes) == 1 and call.task not in ("answer", "describe", "conclude"):
+    if len(call.scenes) == 1 and call.task not in ("answer", "describe", "conclude", "drill"):
         ends = _mismatches(prompt, call.scenes[0])
         fits = [ends.get(end, -1) if end <= len(prompt) else -1 for _, end in encoding.offsets]
     return encoding.ids, weights, fits

@@ -1,8 +1,9 @@
 """Train the reference model from nothing: ``python -m mug_eval.reference_vlm.train --out FOLDER``.
 
-Seven stages, each a seeded stream of scenes: ``tower`` (the vision tower names cells), ``see`` (describe, answer), ``play`` (the calls of
+Eight stages, each a seeded stream of scenes: ``tower`` (the vision tower names cells), ``see`` (describe, answer), ``play`` (the calls of
 the methods' games), ``settle`` (the same while the rate falls), ``read`` (mostly answers after descriptions), ``choose`` (finding a value
-among the options and naming its letter, which is learnt late) and ``last`` (everything once more while the rate falls to nothing). Kill it
+among the options and naming its letter, which is learnt late), ``drill`` (many things looked up in one list, lists that often differ
+compared) and ``last`` (everything once more while the rate falls to nothing). Kill it
 at any time; the same command goes on from the last checkpoint. One thread: two threads on a busy machine were slower than one. Two
 processes that average their gradients are faster: ``torchrun --nproc-per-node 2 -m mug_eval.reference_vlm.train --out FOLDER``. Products
 are computed in bfloat16.
@@ -33,6 +34,7 @@ from mug_eval.reference_vlm.checkpoint import Standing
 from mug_eval.reference_vlm.dialogs import (
     concluded_questions,
     described_questions,
+    drilled_questions,
     game_calls,
     planned_questions,
     short_questions,
@@ -67,6 +69,7 @@ class Stage:
         short: of the other rows: questions answered directly.
         described: of the other rows: questions answered after a description.
         concluded: of the other rows: questions of which the last step alone is learnt.
+        drilled: share of all rows that are much of one thing: looking up in a list, or comparing lists that often differ.
     """
 
     name: str
@@ -79,6 +82,7 @@ class Stage:
     short: int = 2
     described: int = 2
     concluded: int = 0
+    drilled: float = 0.0
 
 
 STAGES = (
@@ -88,7 +92,8 @@ STAGES = (
     Stage("settle", 2200, 16, 1.2e-3, 0.75, 0.5),
     Stage("read", 1100, 16, 1e-3, 0.0, 0.3, short=1, described=4),
     Stage("choose", 3000, 16, 1e-3, 1.0, 0.2, short=1, described=2, concluded=6),
-    Stage("last", 9000, 16, 8e-4, 1.0, 0.6, plans=0.3, short=1, described=4, concluded=1),
+    Stage("drill", 3000, 16, 1e-3, 0.0, 0.6, plans=0.3, short=1, described=3, concluded=1, drilled=0.5),
+    Stage("last", 5000, 16, 8e-4, 1.0, 0.6, plans=0.3, short=1, described=4, concluded=1, drilled=0.2),
 )
 _LONGEST = 700
 """Tokens of a row beyond which calls are left out: attention costs the square, and a game of five agents would hold up a whole batch."""
@@ -101,7 +106,9 @@ def row_of(seed: int, number: int, stage: Stage, tokenizer: Any) -> Row:
     rng = generator("row", seed, number)
     scene = draw_scene(scene_seed("train", seed, number))
     calls: list[Call] = []
-    if rng.random() < stage.games:
+    if rng.random() < stage.drilled:
+        calls = drilled_questions(scene, rng, 12) if rng.random() < 0.6 else game_calls(scene, rng, 3, mistakes=0.5)
+    elif rng.random() < stage.games:
         if rng.random() >= stage.plans:
             calls = game_calls(scene, rng, 3)
         else:  # what to edit is learnt last by far
