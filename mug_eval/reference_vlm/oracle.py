@@ -19,7 +19,8 @@ from mug_eval.reference_vlm.questions import Asked, edit_for, reason
 from mug_eval.reference_vlm.scenes import Scene, any_edit
 from mug_eval.seeds import generator
 
-_STATEMENT = re.compile(r"^(?:\[[^\]\n]*\] )?([A-Z][A-Za-z]+(?: \w+)?):\n((?:>.*(?:\n|\Z))+)", re.MULTILINE)
+STATEMENT = re.compile(r"^(?:\[[^\]\n]*\] )?([A-Z][A-Za-z]+(?: \w+)?):\n((?:>.*(?:\n|\Z))+)", re.MULTILINE)
+"""A statement in a transcript: who said it, and the quoted lines."""
 _LIST = re.compile(r"I see .*? Total \d\.")
 _STANCE = re.compile(r'the right answer is "([^"\n]*)"')
 
@@ -80,7 +81,7 @@ def task_of(text: str) -> str:
 def lists_said(text: str) -> dict[str, str]:
     """Speaker -> the last list of a picture that they gave, from a transcript."""
     said = {}
-    for speaker, words in _STATEMENT.findall(text):
+    for speaker, words in STATEMENT.findall(text):
         found = _LIST.findall(words)
         if found:
             said[speaker] = found[-1]

@@ -12,7 +12,7 @@ import torch
 
 from mug_eval.chat import ImageRef
 from mug_eval.reference_vlm.model import IMAGE_PAD
-from mug_eval.reference_vlm.oracle import Call
+from mug_eval.reference_vlm.oracle import STATEMENT, Call
 from mug_eval.reference_vlm.scenes import GRID, Scene
 
 CELLS = GRID * GRID
@@ -20,6 +20,7 @@ _CELL_PLACES = np.stack([np.zeros(CELLS, np.int64), *np.divmod(np.arange(CELLS),
 _ENTRY = re.compile(
     r"(?:(?P<size>small|large) (?P<colour>[a-z]+) (?P<shape>[a-z]+)|sign (?P<word>[a-z0-9]+)) r(?P<row>[1-6])c(?P<column>[1-6])"
 )
+_ABOUT = re.compile(r'(Agent \d):( .*?), so|"(Agent \d)(": \{.*?\})')
 _TOTAL = re.compile(r"Total (\d)")
 _WEIGHTS: tuple[tuple[re.Pattern[str], float], ...] = (
     (re.compile(r"(?:Answer|needed): (.+)$", re.MULTILINE), 4.0),
@@ -46,6 +47,7 @@ class Row:
         part: L numbers, 0 for what all calls share, then the call's number from 1: a token sees its own part and part 0.
         weights: L weights of the loss for predicting the token; 0 where it is not to be learnt.
         fits: L labels, 1 where an entry of somebody's list ends that is not true of the picture, 0 where one does that is, else -1.
+        agents: L labels, n where Agent n says the words in the prompt, or where the reply is about Agent n, else -1.
         scenes: what the row's pictures show.
     """
 
@@ -54,6 +56,7 @@ class Row:
     part: list[int]
     weights: list[float]
     fits: list[int]
+    agents: list[int]
     scenes: tuple[Scene, ...]
 
     def __len__(self) -> int:
@@ -86,8 +89,8 @@ def grid_positions(ids: Sequence[int]) -> torch.Tensor:
     return torch.from_numpy(positions)
 
 
-def _encoded(call: Call, tokenizer: Any) -> tuple[list[int], list[float], list[int]]:
-    """One call's ids, loss weights and labels of the entries in its prompt."""
+def _encoded(call: Call, tokenizer: Any) -> tuple[list[int], list[float], list[int], list[int]]:
+    """One call's ids, loss weights, labels of the entries in its prompt, and which agent its tokens are of."""
     prompt = chat_text(call)
     text = f"{prompt}{call.reply}<|im_end|>"
     encoding = tokenizer._tokenizer.encode(text, add_special_tokens=False)
@@ -108,7 +111,21 @@ def _encoded(call: Call, tokenizer: Any) -> tuple[list[int], list[float], list[i
     if len(call.scenes) == 1 and call.task not in ("answer", "describe", "conclude", "drill"):
         ends = _mismatches(prompt, call.scenes[0])
         fits = [ends.get(end, -1) if end <= len(prompt) else -1 for _, end in encoding.offsets]
-    return encoding.ids, weights, fits
+    return encoding.ids, weights, fits, _agents(prompt, call, encoding.offsets)
+
+
+def _agents(prompt: str, call: Call, offsets: Sequence[tuple[int, int]]) -> list[int]:
+    """For each token the number of the agent who says it, or whom the reply rates or compares there; -1 for all others."""
+    spans = [(*match.span(2), match[1]) for match in STATEMENT.finditer(prompt)]
+    if call.task in ("again", "vote"):
+        for match in _ABOUT.finditer(call.reply):
+            group = 2 if match[1] else 4
+            spans.append((len(prompt) + match.start(group), len(prompt) + match.end(group), match[group - 1]))
+    labels = [-1] * len(offsets)
+    numbered = [(start, end, int(name[-1])) for start, end, name in spans if re.fullmatch(r"Agent [1-6]", name)]
+    for i, (start, end) in enumerate(offsets):
+        labels[i] = next((number for a, b, number in numbered if a <= start and end <= b), -1)
+    return labels
 
 
 def _mismatches(prompt: str, own: Scene) -> dict[int, int]:
@@ -127,19 +144,20 @@ def pack(calls: Sequence[Call], tokenizer: Any) -> Row:
     encoded = [_encoded(call, tokenizer) for call in calls]
     first = encoded[0][0]
     shared = 0
-    limit = min(next(i for i, weight in enumerate(weights) if weight) for _, weights, _ in encoded)
+    limit = min(next(i for i, weight in enumerate(weights) if weight) for _, weights, _, _ in encoded)
     # The last shared token must be the prompt's, and each call must keep at least one token of its own before its reply.
-    while shared < limit - 1 and all(ids[shared] == first[shared] for ids, _, _ in encoded):
+    while shared < limit - 1 and all(ids[shared] == first[shared] for ids, *_ in encoded):
         shared += 1
-    ids, weights, fits = list(first[:shared]), [0.0] * shared, [-1] * shared
+    ids, weights, fits, agents = list(first[:shared]), [0.0] * shared, [-1] * shared, encoded[0][3][:shared]
     part, positions = [0] * shared, [grid_positions(first)[:, :shared]]
-    for number, (own_ids, own_weights, own_fits) in enumerate(encoded, 1):
+    for number, (own_ids, own_weights, own_fits, own_agents) in enumerate(encoded, 1):
         ids += own_ids[shared:]
         weights += own_weights[shared:]
         fits += own_fits[shared:]
+        agents += own_agents[shared:]
         part += [number] * (len(own_ids) - shared)
         positions.append(grid_positions(own_ids)[:, shared:])
-    return Row(ids, torch.cat(positions, 1), part, weights, fits, calls[0].scenes)
+    return Row(ids, torch.cat(positions, 1), part, weights, fits, agents, calls[0].scenes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +171,7 @@ class Batch:
         targets: (B, L), the token that follows within the same call; 0 where there is none.
         weights: (B, L), of predicting the target.
         fits: (B, L), labels as in Row.
+        agents: (B, L), labels as in Row.
         scenes: every picture, in the order of the rows.
     """
 
@@ -162,6 +181,7 @@ class Batch:
     targets: torch.Tensor
     weights: torch.Tensor
     fits: torch.Tensor
+    agents: torch.Tensor
     scenes: list[Scene]
 
 
@@ -171,7 +191,7 @@ def collate(rows: Sequence[Row]) -> Batch:
     ids = torch.zeros(count, longest, dtype=torch.long)
     positions = torch.zeros(3, count, longest, dtype=torch.long)
     part = torch.full((count, longest), -1)
-    weights, fits = torch.zeros(count, longest), torch.full((count, longest), -1)
+    weights, fits, agents = torch.zeros(count, longest), torch.full((count, longest), -1), torch.full((count, longest), -1)
     for i, row in enumerate(rows):
         size = len(row)
         ids[i, :size], positions[:, i, :size] = torch.tensor(row.ids), row.positions
@@ -180,9 +200,10 @@ def collate(rows: Sequence[Row]) -> Batch:
             torch.tensor(row.weights),
             torch.tensor(row.fits),
         )
+        agents[i, :size] = torch.tensor(row.agents)
     order = torch.arange(longest)
     same = part[:, :, None] == part[:, None, :]
     mask = (order[None, :, None] >= order[None, None, :]) & (same | (part[:, None, :] == 0))
     targets, ahead = torch.zeros_like(ids), torch.zeros_like(weights)
     targets[:, :-1], ahead[:, :-1] = ids[:, 1:], weights[:, 1:]
-    return Batch(ids, positions, mask[:, None], targets, ahead, fits, [scene for row in rows for scene in row.scenes])
+    return Batch(ids, positions, mask[:, None], targets, ahead, fits, agents, [scene for row in rows for scene in row.scenes])

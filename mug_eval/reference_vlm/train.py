@@ -46,7 +46,7 @@ from mug_eval.reference_vlm.packing import Row, chat_text, collate, pack
 from mug_eval.reference_vlm.scenes import draw_scene, scene_seed
 from mug_eval.reference_vlm.tokenizer import fixed_sentences, train_tokenizer
 from mug_eval.reference_vlm.tower import Report, pictures_of, tower_step
-from mug_eval.reference_vlm.training_heads import FitsHead, OrderHead
+from mug_eval.reference_vlm.training_heads import AgentHead, FitsHead, OrderHead
 from mug_eval.reference_vlm.vision import CellHeads, cell_labels, encode
 from mug_eval.reference_vlm.weights import export
 from mug_eval.seeds import derive_seed, generator
@@ -127,7 +127,7 @@ def row_of(seed: int, number: int, stage: Stage, tokenizer: Any) -> Row:
 
 def language_step(
     model: Any,
-    heads: tuple[CellHeads, FitsHead, OrderHead],
+    heads: tuple[CellHeads, FitsHead, OrderHead, AgentHead],
     tokenizer: Any,
     seed: int,
     stage: Stage,
@@ -139,7 +139,7 @@ def language_step(
 
     Args:
         model: the network.
-        heads: what keeps the tower naming cells, what judges entries of others' lists, and what names places.
+        heads: what keeps the tower naming cells, what judges entries of others' lists, what names places, and what names agents.
         tokenizer: of the network.
         seed: of the stream.
         stage: batch size and share of games.
@@ -149,7 +149,7 @@ def language_step(
     """
     import numpy as np
 
-    cells, fits, order = heads
+    cells, fits, order, agent = heads
     text = model.model.language_model
     text.set_attn_implementation(PRODUCTS)
     seen: dict[str, torch.Tensor] = {}
@@ -190,7 +190,9 @@ def language_step(
         fit_loss, fit_right = fits.loss(seen["last but one"], batch.fits)
         in_pictures = seen["second"][batch.ids == IMAGE_PAD].view(*tokens.shape)
         order_loss, order_right = order.loss(in_pictures, batch.scenes)
-        loss = (each * weights).sum() / weights.sum() + cells.loss(tokens, labels) + 0.6 * fit_loss + 0.5 * order_loss
+        agent_loss, agent_right = agent.loss(seen["second"], batch.agents)
+        loss = (each * weights).sum() / weights.sum() + cells.loss(tokens, labels)
+        loss = loss + 0.6 * fit_loss + 0.5 * order_loss + 0.3 * agent_loss
         heavy = weights >= 3
         report = {
             "token": each.mean().item(),
@@ -198,6 +200,7 @@ def language_step(
             "decisive": right[heavy].mean().item() if heavy.any() else math.nan,
             "fits": fit_right,
             "order": order_right,
+            "agent": agent_right,
             "shape": cells.right(tokens, labels)["shape"],
         }
         return loss, len(batch.scenes), report
@@ -260,14 +263,14 @@ def train(out: Path, seed: int, stages: Sequence[Stage], every: int = 100, say: 
     model = new_model(len(tokenizer), seed)
     torch.manual_seed(seed + 1)
     width = model.config.text_config.hidden_size
-    cells, fits, order = CellHeads(width), FitsHead(width), OrderHead(width)
-    modules: dict[str, torch.nn.Module] = {"model": model, "cells": cells, "fits": fits, "order": order}
+    cells, fits, order, agent = CellHeads(width), FitsHead(width), OrderHead(width), AgentHead(width)
+    modules: dict[str, torch.nn.Module] = {"model": model, "cells": cells, "fits": fits, "order": order, "agent": agent}
     standing = Standing(seed)
     path = out / "none"
     for stage in stages:
         path = out / f"{stage.name}.safetensors"
         tower = list(model.model.visual.parameters())
-        others = [p for module in (model.model.language_model, cells, fits, order) for p in module.parameters()]
+        others = [p for module in (model.model.language_model, cells, fits, order, agent) for p in module.parameters()]
         learning = [*tower, *others]
         # The tower has learnt to see already; at the full rate it would forget that while the language model is still at sea.
         groups = [{"params": tower, "share": 1.0 if stage.name == "tower" else 0.3}, {"params": others, "share": 1.0}]
@@ -281,7 +284,7 @@ def train(out: Path, seed: int, stages: Sequence[Stage], every: int = 100, say: 
             step_of = tower_step(model, cells, seed, stage.batch, rank, world)
         else:
             first = 10_000_000 * (1 + [s.name for s in STAGES].index(stage.name))
-            step_of = language_step(model, (cells, fits, order), tokenizer, seed, stage, first, rank, world)
+            step_of = language_step(model, (cells, fits, order, agent), tokenizer, seed, stage, first, rank, world)
         keep = partial(_keep, path, modules, optimiser)
         with torch.enable_grad():  # whoever imported VLMEvalKit in this process has switched gradients off
             _run(stage, standing, step_of, learning, optimiser, keep, every, say)

@@ -71,3 +71,27 @@ class OrderHead(torch.nn.Module):  # type: ignore[misc]
         truth = torch.tensor(labels).flatten()
         scores = self.name(hidden[pictures, cells]).float().view(-1, GRID + 1)
         return functional.cross_entropy(scores, truth), (scores.argmax(-1) == truth).float().mean().item()
+
+
+class AgentHead(torch.nn.Module):  # type: ignore[misc]
+    """Names, from a token after the second layer, the agent who says it or about whom it is said.
+
+    Lists of different agents hold nearly the same words. To look into the right one, its words must be known as that agent's.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.name = torch.nn.Linear(width, 7)
+
+    def loss(self, hidden: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, float]:
+        """Mean cross-entropy, and the share that is right.
+
+        Args:
+            hidden: (B, L, width).
+            labels: (B, L), 1..6, or -1 where there is none.
+        """
+        known = labels >= 0
+        if not known.any():
+            return torch.zeros(()), math.nan
+        scores = self.name(hidden[known]).float()
+        return functional.cross_entropy(scores, labels[known]), (scores.argmax(-1) == labels[known]).float().mean().item()
