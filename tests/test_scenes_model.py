@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from PIL import Image
 
 from mug_eval.methods.mug_ratings import read_ratings
 from mug_eval.question import Unparsed
-from mug_eval.reference_vlm.dialogs import described_questions, game_calls, short_questions, two_pictures
+from mug_eval.reference_vlm.dialogs import described_questions, drilled_questions, game_calls, short_questions, two_pictures
 from mug_eval.reference_vlm.drawing import draw
 from mug_eval.reference_vlm.evaluate import with_pictures
 from mug_eval.reference_vlm.model import full_processor, new_model
@@ -180,3 +181,44 @@ def test_an_interrupted_training_ends_where_an_uninterrupted_one_does(tmp_path: 
     a, b = load_file(whole), load_file(parts)
     assert a.keys() == b.keys()
     assert all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_words_are_labelled_with_the_agent_who_says_them_or_who_is_rated(tokenizer: Any) -> None:
+    seen = set()
+    for call in calls_of_every_sort():
+        row = pack([call], tokenizer)
+        for number in {*row.agents} - {-1}:
+            words = tokenizer.decode([token for token, agent in zip(row.ids, row.agents, strict=True) if agent == number])
+            for speaker, said in lists_said(call.messages[-1].text).items():
+                assert (said in words) == (speaker == f"Agent {number}") or [*lists_said(call.messages[-1].text).values()].count(
+                    said
+                ) > 1
+            if call.task == "vote" and f'"Agent {number}"' in call.reply:
+                rated = call.reply.partition(f'"Agent {number}": {{')[2].partition("}")[0]
+                assert rated in words
+                seen.add("vote")
+            if call.task == "again" and f"Agent {number}: " in call.reply:
+                steps = call.reply.partition(f"Agent {number}: ")[2].partition(", so")[0]
+                assert steps in words
+                seen.add("again")
+    assert seen == {"vote", "again"}
+
+
+def test_a_drill_tells_the_truth_about_its_picture(tokenizer: Any) -> None:
+    asked = 0
+    for number in range(40):
+        scene = draw_scene(scene_seed("train", 6, number))
+        (call,) = drilled_questions(scene, random.Random(number), 12)
+        listed, *reasons = call.reply.split("\n")
+        assert listed == scene.listed()
+        assert len(set(reasons)) == len(reasons)
+        for words in reasons:
+            if found := re.fullmatch(r"The (\w+) (\w+): (?:(r\dc\d), so yes|none, so no)\.", words):
+                colour, shape, place = found.groups()
+                assert (place in [t.place for t in scene.named(colour, shape)]) if place else not scene.named(colour, shape)
+                asked += 1
+            if found := re.fullmatch(r"Count of (\w+)(?: object)?: .*, so (\d)\.", words):
+                about, number_of = found.groups()
+                assert int(number_of) == sum(about in (thing.colour, thing.shape) for thing in scene.things)
+                asked += 1
+    assert asked > 60
