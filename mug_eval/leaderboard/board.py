@@ -137,8 +137,8 @@ def _reported(one: Reported) -> dict[str, Any]:
         **{"id": one.id, "method": one.method, "backbone": one.backbone, "benchmark": one.benchmark},
         **{"score_name": one.score_name, "score": one.score, "reported": True, "source": one.source, "date": one.date},
     }
-    if not one.checked:
-        known["note"] = "not checked against the source"
+    if one.read_from == "summary":
+        known["note"] = "from a summary, not checked against the source"
     return {name: known.get(name) for name in COLUMNS}
 
 

@@ -49,7 +49,7 @@ def make_entry(group: Group, samples: Sequence[str] = ()) -> dict[str, Any]:
     """
     run = group.runs[0]
     for one in group.runs:
-        _whole(one)
+        whole(one)
     if len(set(group.clusters)) < 2:
         raise UserError(f"{run.folder}: all questions are of one cluster, which gives no interval; play more of them")
     sums = [sums_of(one) for one in group.runs]
@@ -249,7 +249,7 @@ def _names(value: Any) -> list[str]:
     return list(value) if isinstance(value, dict) else []
 
 
-def _whole(run: Run) -> None:
+def whole(run: Run) -> None:
     """See that a run may be shown: nothing owed, and written by a version that says all that a row says."""
     owed = int(run.scores.get("missing", 0))
     if owed or (run.folder / "owed.json").exists():

@@ -28,7 +28,7 @@ class Reported:
         score: in percent.
         source: where it is reported, an address.
         date: of the source, YYYY-MM or YYYY-MM-DD.
-        checked: whether the number was seen in the source itself.
+        read_from: ``tables`` of the source itself, or a ``summary`` of it by somebody else.
     """
 
     id: str
@@ -40,7 +40,7 @@ class Reported:
     score: float
     source: str
     date: str
-    checked: bool
+    read_from: str
 
 
 def read_reference(folder: Path) -> list[Reported]:
@@ -62,7 +62,8 @@ def _read(path: Path) -> list[Reported]:
         raise top.wrong("schema", f"must be {SCHEMA}: this version of mug_eval knows no other")
     source = top.fields("source")
     source.text("title")
-    url, date, checked = source.text("url", r"https://[^\s<>\"'`|]+"), source.text("date", _DATE), source.flag("checked")
+    url, date = source.text("url", r"https://[^\s<>\"'`|]+"), source.text("date", _DATE)
+    read_from = source.text("read_from", "tables|summary")
     source.text("note")
     source.done()
     found, ids = [], set()
@@ -79,7 +80,7 @@ def _read(path: Path) -> list[Reported]:
             raise row.wrong("", f"is {name} a second time")
         ids.add(name)
         found += [
-            Reported(name, method, backbone, closed, benchmark, score, numbers.number(score, 0, 100), url, date, checked)
+            Reported(name, method, backbone, closed, benchmark, score, numbers.number(score, 0, 100), url, date, read_from)
             for score in scores
         ]
     top.done()
