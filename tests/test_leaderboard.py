@@ -121,6 +121,24 @@ def test_a_run_that_no_command_of_this_version_plays_again_is_refused(tmp_path: 
         entry_of(finished_run(tmp_path, model="mug-toy", config={"config": {"agents": 3, "of_another_version": 1}}))
 
 
+def test_what_makes_the_table_stands_before_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, board = finished_run(tmp_path / "out"), tmp_path / "board"
+    before = "mug-eval scenes --out . --questions 20 --seed 3"
+    assert main(["board", "add", str(run), "--board", str(board), "--before", before]) == 0
+    (entry,) = read_entries(board / "entries")
+    assert entry["command"] == f"{before} && {entry_of(run)['command']}"
+    assert "command holds a path" in refused(capsys, "board", "add", run, "--board", board, "--before", "cp /data/me/x.tsv .")
+
+
+def test_a_run_whose_files_lack_something_is_named_without_a_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = finished_run(tmp_path)
+    for field in ("preset", "sampling", "backbone"):
+        before = (run / "run.json").read_text()
+        edit(run / "run.json", lambda whole: whole["config"].pop(field))  # noqa: B023 - called at once
+        assert "run.json or scores.json is damaged" in refused(capsys, "board", "add", run, "--board", tmp_path / "board")
+        (run / "run.json").write_text(before)
+
+
 def test_the_environment_does_not_change_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = finished_run(
         tmp_path,

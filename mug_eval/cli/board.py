@@ -13,6 +13,7 @@ one row. A row is written once: the same run gives the same row, and another row
 
 examples:
   mug-eval board add outputs/mug-qwen outputs/direct-qwen
+  mug-eval board add outputs/mug-reference --before 'mug-eval scenes --out . --questions 200 --seed 0'
   mug-eval board add seed0/mug-qwen/POPE seed1/mug-qwen/POPE --sample https://example.org/runs/mug-qwen-pope/
 """
 
@@ -62,6 +63,9 @@ def _add(argv: Sequence[str]) -> int:
         metavar="LINK",
         help="where games of this run can be read: https://... or a path within DIR",
     )
+    parser.add_argument(
+        "--before", metavar="COMMAND", help="what makes the table and the pictures, e.g. 'mug-eval scenes --out . --questions 200'"
+    )
     args = parser.read(argv)
 
     from mug_eval.leaderboard.board import ENTRIES
@@ -69,7 +73,7 @@ def _add(argv: Sequence[str]) -> int:
     from mug_eval.statistics.runs import by_seed, find_runs
 
     # All are made before the first is written: a mistake in one leaves the folder as it was.
-    entries = [make_entry(group, args.sample) for group in by_seed(find_runs(args.runs))]
+    entries = [make_entry(group, args.sample, args.before) for group in by_seed(find_runs(args.runs))]
     for entry in entries:
         path, new = write_entry(entry, args.board / ENTRIES)
         subset = "" if entry["limit"] is None else f" (a subset: --limit {entry['limit']}; kept off the main board)"

@@ -34,19 +34,36 @@ _SETTINGS = ("method", "backbone", "benchmark", "decoding", "resolution", "count
 _ROUNDING = 1e-6
 
 
-def make_entry(group: Group, samples: Sequence[str] = ()) -> dict[str, Any]:
+def make_entry(group: Group, samples: Sequence[str] = (), before: str | None = None) -> dict[str, Any]:
     """The row of finished runs that differ in nothing but their seed.
 
     Args:
         group: the runs.
         samples: links to games: ``https://...``, or paths within the leaderboard's folder.
+        before: the command that makes the table and the pictures, where they are made and not downloaded.
 
     Returns:
         The row, valid by :func:`check_entry`. The same runs give the same row.
 
     Raises:
-        UserError: a run that is not complete, or something in it that must not be published.
+        UserError: a run that is not complete or whose files are damaged, or something in it that must not be published.
     """
+    try:
+        entry = _entry(group, samples, before)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise damaged(group.runs[0], error) from error
+    check_entry(entry, Path(f"{entry['id']}.json"))
+    return entry
+
+
+def damaged(run: Run, error: Exception) -> UserError:
+    """The one line for a run whose files do not say what runs say."""
+    return UserError(
+        f"{run.folder}: run.json or scores.json is damaged or of an older version ({type(error).__name__}: {error}); play it again"
+    )
+
+
+def _entry(group: Group, samples: Sequence[str], before: str | None) -> dict[str, Any]:
     run = group.runs[0]
     for one in group.runs:
         whole(one)
@@ -74,14 +91,13 @@ def make_entry(group: Group, samples: Sequence[str] = ()) -> dict[str, Any]:
         "unparsed": [one.scores["unparsed"] for one in group.runs],
         "cost": {**{name: _rounded(value) for name, value in group.cost.items()}, "tokens": _rounded(tokens(group))},
         "versions": run.run["versions"],
-        "command": command_of(group, published=published),
+        "command": (f"{before} && " if before else "") + command_of(group, published=published),
         "samples": list(samples),
         "date": max(one.run["finished"] for one in group.runs)[:10],
     }
     entry["config_sha256"] = _settings_hash(entry)
     entry["id"] = f"{run.model}_{run.benchmark}_{entry['config_sha256'][:8]}"
     entry["sha256"] = config_hash(entry)
-    check_entry(entry, Path(f"{entry['id']}.json"))
     return entry
 
 

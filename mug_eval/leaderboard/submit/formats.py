@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mug_eval.atomic import atomic_write
 from mug_eval.errors import UserError
+from mug_eval.leaderboard.entry import damaged
 from mug_eval.leaderboard.submit import hallusionbench, hub, mmmu, mmstar, openvlm, pope
 from mug_eval.leaderboard.submit.source import Written, check_run, open_source
 from mug_eval.statistics.runs import Run
@@ -57,8 +58,15 @@ def make_submission(runs: Sequence[Run], to: str, options: Options) -> Written:
         options: what else was said.
 
     Raises:
-        UserError: runs that the format does not take, or options that mean nothing to it.
+        UserError: runs that the format does not take or whose files are damaged, or options that mean nothing to it.
     """
+    try:
+        return _make(runs, to, options)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise damaged(runs[0], error) from error
+
+
+def _make(runs: Sequence[Run], to: str, options: Options) -> Written:
     for entry in fields(Options):
         if entry.name != "rehearsal" and entry.name not in FORMATS[to] and getattr(options, entry.name) not in (None, False):
             raise UserError(f"--{entry.name.replace('_', '-')} means nothing to {to}; leave it out")
