@@ -53,7 +53,13 @@ def pope_table() -> list[dict[str, Any]]:
         "adversarial",
     ]
     return [
-        pope_row(i, question=f'Is there a "dog", a cat. or\u2028no {i}? {{{reply}}}', answer=right, category=split, image=picture())
+        pope_row(
+            i,
+            question=f'Is there a "dog", a cat. or\u2028no {i}? {{{reply}}}',
+            answer=right,
+            category=split,
+            image=picture(f"#{i:02x}0000"),
+        )
         for i, (reply, right, split) in enumerate(zip(said, gold, splits, strict=True))
     ]
 
@@ -196,20 +202,41 @@ def test_popes_own_reading_gives_the_scores_of_the_run_split_by_split(played: Pa
         assert accuracy == pytest.approx(scores(played / "POPE")["categories"][split]["acc"])
 
 
-def test_popes_order_is_checked_against_its_own_questions(played: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    theirs = tmp_path / "coco"
-    theirs.mkdir()
+def popes_files(folder: Path) -> None:
+    """POPE's own files of these questions, in another order than the table's; every question here has a picture of its own."""
+    folder.mkdir()
     for split in ("random", "popular", "adversarial"):
-        lines = [json.dumps({"question_id": 1, "text": row["question"], "label": row["answer"].lower()}) for row in of_split(split)]
-        (theirs / f"coco_pope_{split}.json").write_text("\n".join(lines) + "\n")
-    submit(played / "POPE", "pope", tmp_path / "a", "--questions", theirs)
-    argv = ["submit", played / "POPE", "--to", "pope", "--rehearsal", "--out", tmp_path / "b", "--questions", theirs]
-    file = theirs / "coco_pope_popular.json"
-    first, *others = file.read_text().splitlines()
-    file.write_text("\n".join([*others, first]) + "\n")
-    assert "coco_pope_popular.json line 1 asks" in refused(capsys, *argv)
+        lines = [
+            json.dumps({"image": f"{row['index']}.jpg", "text": row["question"], "label": row["answer"].lower()})
+            for row in reversed(of_split(split))
+        ]
+        (folder / f"coco_pope_{split}.json").write_text("\n".join(lines) + "\n")
+
+
+def test_answers_are_put_into_the_order_of_popes_own_files(played: Path, tmp_path: Path) -> None:
+    popes_files(tmp_path / "coco")
+    submit(played / "POPE", "pope", tmp_path / "pope", "--questions", tmp_path / "coco")
+    for split in ("random", "popular", "adversarial"):
+        file = tmp_path / "pope" / f"direct-toy_pope_{split}.jsonl"
+        theirs = [json.loads(line) for line in (tmp_path / "coco" / f"coco_pope_{split}.json").read_text().split("\n")[:-1]]
+        ours = [json.loads(line) for line in file.read_text().split("\n")[:-1]]
+        assert [line["question"] for line in ours] == [line["text"] for line in theirs]
+        accuracy = read_as_pope(file, [line["label"] for line in theirs])
+        assert accuracy == pytest.approx(scores(played / "POPE")["categories"][split]["acc"])
+
+
+def test_other_questions_than_popes_are_refused(played: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    popes_files(tmp_path / "coco")
+    argv = ["submit", played / "POPE", "--to", "pope", "--rehearsal", "--out", tmp_path / "b", "--questions", tmp_path / "coco"]
+    file = tmp_path / "coco" / "coco_pope_popular.json"
+    whole = file.read_text()
+    first, *others = whole.splitlines()
+    file.write_text("\n".join([first.replace("yes", "no"), *others]))
+    assert "no picture of the run is asked what 5.jpg is" in refused(capsys, *argv)
     file.write_text("\n".join(others) + "\n")
-    assert "has 2 questions, the run 3 of popular" in refused(capsys, *argv)
+    assert "has 2 questions of popular, the run 3" in refused(capsys, *argv)
+    file.write_text("[1]\n")
+    assert "not POPE's questions" in refused(capsys, *argv)
     file.unlink()
     assert "0 files *pope_popular.json" in refused(capsys, *argv)
     assert not (tmp_path / "b").exists()

@@ -16,7 +16,7 @@ formats:
   hf              a file of .eval_results/ of a model's repository on the Hugging Face hub; needs --hub-task
   mmmu            the answers by id, as EvalAI and MMMU's main_eval_only.py take them
   hallusionbench  the authors' questions with model_prediction; needs --questions HallusionBench.json
-  pope            a file a split, in POPE's order; --questions DIR checks the order
+  pope            a file a split, in the order of POPE's own files with --questions DIR
   mmstar          the xlsx of the authors' example
 
 examples:

@@ -8,7 +8,7 @@ with such answers is refused unless the user keeps them knowingly.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mug_eval.errors import UserError
@@ -26,17 +26,20 @@ _PUBLISHED = 3000
 
 _TEXTS = {"Yes": "yes", "No": "no"}
 
+_Asked = tuple[str, str, str]
+"""Split, question, label; or a picture's name in the place of the split."""
+
 
 def write(source: Source, *, questions: Path | None = None, keep_unparsed: bool = False) -> Written:
     """The three files.
 
     Args:
         source: a run on POPE.
-        questions: the folder with POPE's own ``*_pope_<split>.json``, against which the order is checked; None: not checked.
+        questions: the folder with POPE's own ``*_pope_<split>.json``, whose order is taken; None: the table's.
         keep_unparsed: write answers that are none, which evaluate.py takes for yes.
 
     Raises:
-        UserError: answers that are none; another order, or other questions, than POPE's own; splits that are not POPE's.
+        UserError: answers that are none; other questions than POPE's own; splits that are not POPE's.
     """
     unparsed = source.unparsed
     if unparsed and not keep_unparsed:
@@ -51,18 +54,21 @@ def write(source: Source, *, questions: Path | None = None, keep_unparsed: bool 
             if split.strip() not in by_split:
                 raise UserError(f"question {one.index}: POPE has no split {split.strip()!r} (it has {', '.join(SPLITS)})")
             by_split[split.strip()].append(one)
-    files = {}
     for split, rows in by_split.items():
         if not rows:
             raise UserError(f"no question is of the split {split}: POPE has {', '.join(SPLITS)}")
+    if questions is None:
+        notes.append(
+            "the order is the table's: give --questions DIR, the folder with POPE's own coco_pope_<split>.json, for POPE's"
+        )
+    else:
+        by_split = _in_their_order(source, by_split, questions)
+    files = {}
+    for split, rows in by_split.items():
         if len(rows) != _PUBLISHED:
             notes.append(f"{split}: {len(rows)} questions, where POPE has {_PUBLISHED}")
-        if questions is not None:
-            _check_order(split, rows, questions)
         lines = [_line(one) for one in rows]
         files[f"{source.run.model}_pope_{split}.jsonl"] = "".join(f"{line}\n" for line in lines).encode()
-    if questions is None:
-        notes.append("the order is the table's: check it with --questions DIR, the folder with POPE's own coco_pope_<split>.json")
     return Written(files, tuple(notes))
 
 
@@ -74,20 +80,53 @@ def _line(one: Answered) -> str:
     return json.dumps({"question": one.row["question"], "answer": answer})
 
 
-def _check_order(split: str, rows: Sequence[Answered], folder: Path) -> None:
+def _in_their_order(source: Source, by_split: Mapping[str, Sequence[Answered]], folder: Path) -> dict[str, list[Answered]]:
+    """The answers in the order of POPE's own files.
+
+    The table has pictures where POPE has their names, so a picture is known by all that is asked of it: no two of POPE's 500 share that.
+    """
+    theirs = {split: _questions(folder, split) for split in SPLITS}
+    asked: dict[str, set[_Asked]] = {}
+    for split, lines in theirs.items():
+        for image, text, label in lines:
+            asked.setdefault(image, set()).add((split, text, label))
+    ours: dict[str, set[_Asked]] = {}
+    found: dict[tuple[str, str], Answered] = {}
+    for split, rows in by_split.items():
+        if len(rows) != len(theirs[split]):
+            raise UserError(
+                f"--questions {folder} has {len(theirs[split])} questions of {split}, the run {len(rows)}: another POPE"
+            )
+        for one in rows:
+            picture, text = source.run.clusters[one.index], one.row["question"]
+            ours.setdefault(picture, set()).add((split, text, one.row["answer"].lower()))
+            found[picture, text] = one
+    pictures = {frozenset(questions): picture for picture, questions in ours.items()}
+    if len(pictures) != len(ours):
+        raise UserError(
+            "two pictures of the table are asked the same questions, so POPE's order cannot be told; leave out --questions"
+        )
+    ordered: dict[str, list[Answered]] = {}
+    for split, lines in theirs.items():
+        ordered[split] = []
+        for number, (image, text, label) in enumerate(lines, 1):
+            picture_of = pictures.get(frozenset(asked[image]))
+            if picture_of is None:
+                raise UserError(
+                    f"--questions {folder}, {split} line {number}: no picture of the run is asked what {image} is ({text!r}, {label}, "
+                    "and the others): another version of POPE"
+                )
+            ordered[split].append(found[picture_of, text])
+    return ordered
+
+
+def _questions(folder: Path, split: str) -> list[_Asked]:
+    """(picture, question, label) of every line of POPE's own file of a split."""
     found = sorted(folder.glob(f"*pope_{split}.json")) if folder.is_dir() else []
     if len(found) != 1:
         raise UserError(f"--questions {folder}: {len(found)} files *pope_{split}.json, and one is needed")
     try:
-        theirs = [json.loads(line) for line in found[0].read_text(encoding="utf-8").splitlines() if line.strip()]
-        pairs = [(str(item["text"]), str(item["label"])) for item in theirs]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{found[0]}: not POPE's questions, a JSON object with text and label a line ({error})") from None
-    if len(pairs) != len(rows):
-        raise UserError(f"{found[0]} has {len(pairs)} questions, the run {len(rows)} of {split}: another version of POPE")
-    for number, (one, (text, label)) in enumerate(zip(rows, pairs, strict=True), 1):
-        if (one.row["question"], one.row["answer"].lower()) != (text, label):
-            raise UserError(
-                f"{found[0]} line {number} asks {text!r} ({label}), the run's {split} question {number} is {one.row['question']!r} "
-                f"({one.row['answer'].lower()}): the order differs, and POPE compares line by line"
-            )
+        lines = [json.loads(line) for line in found[0].read_text(encoding="utf-8").split("\n") if line.strip()]
+        return [(str(line["image"]), str(line["text"]), str(line["label"])) for line in lines]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UserError(f"{found[0]}: not POPE's questions, an object with image, text and label a line ({error})") from None
