@@ -28,6 +28,8 @@ commands:
   show             print one whole game as text
   compare          say whether a difference between runs is more than luck, and what was paid for it
   plan             say how many questions and seeds a claim needs
+  board            make and check the leaderboard, add a run's row to it
+  submit           write a run's answers as another leaderboard takes them
   demo             play every protocol on drawn scenes with the model that comes with mug_eval
   counterfactuals  build the altered pictures that MUG plays with, report on them, publish them
   scenes           write benchmarks of drawn scenes with counterfactual pictures
@@ -36,7 +38,7 @@ commands:
 mug-eval COMMAND --help says more; mug-eval --version prints the version.
 """
 
-_COMMANDS = ("run", "show", "compare", "plan", "demo", "counterfactuals", "scenes", "list")
+_COMMANDS = ("run", "show", "compare", "plan", "board", "submit", "demo", "counterfactuals", "scenes", "list")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -95,6 +97,10 @@ def _command(arguments: list[str]) -> int:
         from mug_eval.cli import power
 
         return power.command(rest)
+    if command in ("board", "submit"):
+        from importlib import import_module
+
+        return int(import_module(f"mug_eval.cli.{command}").command(rest))
     if command == "demo":
         from mug_eval.cli import demo
 
