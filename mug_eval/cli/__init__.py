@@ -28,6 +28,8 @@ commands:
   show             print one whole game as text
   compare          say whether a difference between runs is more than luck, and what was paid for it
   plan             say how many questions and seeds a claim needs
+  study            play and write one of the paper's tables or figures, or one of ours
+  figures          draw figures for papers from finished runs
   demo             play every protocol on drawn scenes with the model that comes with mug_eval
   counterfactuals  build the altered pictures that MUG plays with, report on them, publish them
   scenes           write benchmarks of drawn scenes with counterfactual pictures
@@ -36,7 +38,7 @@ commands:
 mug-eval COMMAND --help says more; mug-eval --version prints the version.
 """
 
-_COMMANDS = ("run", "show", "compare", "plan", "demo", "counterfactuals", "scenes", "list")
+_COMMANDS = ("run", "show", "compare", "plan", "study", "figures", "demo", "counterfactuals", "scenes", "list")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -95,6 +97,14 @@ def _command(arguments: list[str]) -> int:
         from mug_eval.cli import power
 
         return power.command(rest)
+    if command == "study":
+        from mug_eval.cli import study
+
+        return study.command(rest)
+    if command == "figures":
+        from mug_eval.cli import figures
+
+        return figures.command(rest)
     if command == "demo":
         from mug_eval.cli import demo
 
