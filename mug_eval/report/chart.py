@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from mug_eval.errors import UserError
@@ -51,6 +51,8 @@ _METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": "mug_eval"},
 }
 _LONGEST_WORD = 40
+_BESIDE = 1.05
+"""By how much points of the same price are set apart on a logarithmic axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +138,9 @@ def draw(chart: Chart, form: str) -> bytes:
     from matplotlib.figure import Figure
 
     # The user's own style would make other bytes of the same data.
-    style: dict[Any, Any] = {
-        name: value for name, value in matplotlib.rcParamsDefault.items() if not name.startswith(("backend", "toolbar"))
-    }
-    with matplotlib.rc_context({**style, **_STYLE}):
+    taken = ("backend", "toolbar")
+    style: Any = {name: value for name, value in matplotlib.rcParamsDefault.items() if not name.startswith(taken)} | _STYLE
+    with matplotlib.rc_context(style):
         across = min(chart.columns, len(chart.panels))
         down = -(-len(chart.panels) // across)
         lines = max((len(panel.categories) for panel in chart.panels), default=0)
@@ -200,7 +201,7 @@ def _reach(points: Sequence[Point]) -> list[list[float]] | None:
 
 
 def _draw_points(axes: Axes, panel: Panel, shape: Shape, styles: dict[str, tuple[str, str]]) -> None:
-    for series in panel.series:
+    for series in _apart(panel) if panel.log_x else panel.series:
         points = sorted(series.points, key=lambda point: point.x)
         look = _look(series, styles, joined=shape == "lines")
         axes.errorbar([p.x for p in points], [p.y for p in points], yerr=_reach(points), label=_short(series.label), **look)
@@ -214,6 +215,18 @@ def _draw_points(axes: Axes, panel: Panel, shape: Shape, styles: dict[str, tuple
         axes.minorticks_off()
     elif shape == "lines" and all(place == int(place) for place in places) and len(places) <= 10:
         axes.set_xticks(places, [f"{place:g}" for place in places])
+
+
+def _apart(panel: Panel) -> Iterator[Series]:
+    """Single points of the same place a little beside each other, so that each interval can be seen."""
+    for series in panel.series:
+        x = series.points[0].x
+        same = [other for other in panel.series if len(other.points) == 1 and abs(math.log(other.points[0].x / x)) < 0.02]
+        if len(series.points) == 1 and len(same) > 1:
+            shift = _BESIDE ** (same.index(series) - (len(same) - 1) / 2)
+            yield replace(series, points=(replace(series.points[0], x=x * shift),))
+        else:
+            yield series
 
 
 def _round_numbers() -> Iterator[float]:

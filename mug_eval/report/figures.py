@@ -15,6 +15,8 @@ from mug_eval.statistics.runs import Group, by_seed, read_run
 from mug_eval.statistics.scores import Score
 from mug_eval.studies.measure import Measured, measure
 
+COST_CAPTION = "Bars: 95 % intervals, clustered. Points of the same price are set a little apart."
+
 _DEEPEST = 4
 """Folders between a place and the runs in it."""
 
@@ -117,7 +119,7 @@ def figures_of(groups: Sequence[Group]) -> Iterator[Named]:
         score = next(iter(measured[0].scores))
         title = f"{benchmark}, {len(beside[0].indices)} questions"
         priced = [Priced(one.group.model, one.group, one.scores[score]) for one in measured]
-        yield Named(f"{name}-cost", Chart("points", cost_panels(title, score, priced)))
+        yield Named(f"{name}-cost", Chart("points", cost_panels(title, score, priced), caption=COST_CAPTION))
         hunts = [(group.model, hunt) for group in beside if (hunt := game_statistics(group).detection) is not None]
         if hunts:
             yield Named(f"{name}-survival", Chart("lines", (survival_panel(title, hunts),)))

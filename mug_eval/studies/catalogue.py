@@ -16,7 +16,7 @@ from mug_eval.studies.study import Arm, Study
 
 DIRECT = Arm("direct", "direct")
 MUG = Arm("mug", "mug")
-_CONTROL = Arm("self-consistency, 12 chains", "sc12")
+_CONTROL = Arm("sc12", "sc12")
 """About what MUG spends: 11 to 26 calls a question, 12 where the undercover is found at once."""
 
 STUDIES = {
@@ -32,7 +32,7 @@ STUDIES = {
                 Arm("mad-vote", "mad-vote"),
                 Arm("mad-judge", "mad-judge"),
                 Arm("cfmad", "cfmad"),
-                Arm("self-consistency, 5 chains", "sc5"),
+                Arm("sc5", "sc5"),
                 _CONTROL,
                 MUG,
             ),

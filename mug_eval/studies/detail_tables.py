@@ -14,7 +14,7 @@ from mug_eval.studies.measure import Measured, games_of, measure, part_of, secon
 from mug_eval.studies.outcome import Cell, Column, Outcome, Row, Table
 from mug_eval.studies.playing import Key
 from mug_eval.studies.reported import reported, short_source
-from mug_eval.studies.score_tables import INTERVALS, baseline_of, questions_title, reported_note, score_names
+from mug_eval.studies.score_tables import INTERVALS, baseline_of, few_clusters, questions_title, reported_note, score_names
 
 
 def categories(finished: Finished) -> Outcome:
@@ -34,7 +34,7 @@ def categories(finished: Finished) -> Outcome:
         tables.append(_category_table(finished, benchmark, mine))
         if mine:
             panels.append(_category_panel(finished, benchmark, mine))
-    notes = [INTERVALS, *reported_note(finished)]
+    notes = [INTERVALS, *few_clusters(finished), *reported_note(finished)]
     if any(line.benchmark in finished.casting.benchmarks for line in reported(finished.study.name)):
         notes.append("The paper's categories stand by its own names; which score it reports for them is not known to us.")
     return Outcome(tuple(tables), Chart("dots", tuple(panels)) if panels else None, tuple(notes))
@@ -53,7 +53,7 @@ def _categories(finished: Finished, benchmark: str) -> list[str]:
 def _labels(row: Mapping[str, str]) -> list[str]:
     """The categories in which a row counts: POPE lists several, HallusionBench has one within another."""
     if "l2-category" in row:
-        return [f"{row['category']}_{row['l2-category']}"]
+        return [row["l2-category"]]
     return row["category"].split(",")
 
 
@@ -155,6 +155,7 @@ def survival(finished: Finished) -> Outcome:
     notes = (
         "By lots: a seat drawn in place of the votes, in the same games. Still there: not voted out by the end of the round, however the "
         "game ended. The paper's curve is not among the numbers at hand.",
+        *few_clusters(finished),
     )
     return Outcome((table,), Chart("lines", tuple(panels)) if panels else None, notes)
 
@@ -194,6 +195,7 @@ def time_per_question(finished: Finished) -> Outcome:
         "Making the picture I- is not in the measured seconds: pictures are made once and used by every run. What it costs: "
         "mug-eval counterfactuals report.",
         "In italics: reported by the paper for its own machines (8 x A100) and backbones; which parts its rows leave out is its wording.",
+        *few_clusters(finished),
     )
     return Outcome(tuple(tables), Chart("dots", tuple(panels)) if panels else None, notes)
 

@@ -22,7 +22,7 @@ from mug_eval.studies.measure import gap, part_of, share_right
 from mug_eval.studies.outcome import Cell, Column, Outcome, Row, Table
 from mug_eval.studies.playing import Key
 from mug_eval.studies.reported import short_source, source
-from mug_eval.studies.score_tables import questions_title
+from mug_eval.studies.score_tables import few_clusters, questions_title
 
 DIRECT, MUG = "direct", "mug"
 """Labels of the two arms that these studies hold against each other."""
@@ -66,6 +66,7 @@ def question_types(finished: Finished) -> Outcome:
     if any(benchmark in PAPER_TYPES for benchmark in finished.casting.benchmarks):
         notes.append(f"In italics: shares reported by {source()}; not measured here.")
     notes.append("Shares are of the questions whose type is known. In brackets: 95 % intervals, clustered.")
+    notes += few_clusters(finished)
     return Outcome(tuple(tables), Chart("dots", tuple(panels)) if panels else None, tuple(dict.fromkeys(notes)))
 
 
@@ -202,6 +203,7 @@ def edit_quality(finished: Finished) -> Outcome:
         "Scores are those of docs/counterfactuals.md, of accepted edits only, so that their range is what the constraints left. Thirds by "
         "rank; equal scores stay together. An association: better edits may be those of easier questions.",
         "In brackets: 95 % intervals, clustered.",
+        *few_clusters(finished),
     ]
     if not tables:
         tables = [Table("No scored edits", ("backbone", "score", "edits"), columns, ())]

@@ -7,7 +7,7 @@ from typing import Literal
 
 from mug_eval.benchmarks import load_task
 from mug_eval.report.chart import Chart, Panel, Point, Series
-from mug_eval.report.figures import Priced, cost_panels
+from mug_eval.report.figures import COST_CAPTION, Priced, cost_panels
 from mug_eval.statistics.cost import control_of, needs_control, tokens
 from mug_eval.statistics.games import GameStatistics
 from mug_eval.statistics.runs import Group
@@ -19,6 +19,8 @@ from mug_eval.studies.reported import Reported, reported, short_source, source
 from mug_eval.studies.study import Arm
 
 Axis = Literal["cost", "x", "arms"]
+
+FEW_CLUSTERS = 20
 
 INTERVALS = (
     "In brackets: 95 % intervals, clustered by the benchmark's dependent questions (docs/statistics.md). p: clusters exchanged, "
@@ -47,7 +49,8 @@ def score_study(finished: Finished, axis: Axis, x_label: str = "", drawn: Mappin
         if mine:
             panels += _panels(finished, benchmark, shown, mine, theirs, axis, x_label)
     shape: Literal["points", "lines", "dots"] = {"cost": "points", "x": "lines", "arms": "dots"}[axis]  # type: ignore[assignment]
-    chart = Chart(shape, tuple(panels)) if panels else None
+    caption = {"caption": COST_CAPTION} if axis == "cost" else {}
+    chart = Chart(shape, tuple(panels), **caption) if panels else None
     return Outcome(tuple(tables), chart, tuple(_notes(finished, measured)))
 
 
@@ -99,6 +102,16 @@ def reported_note(finished: Finished) -> list[str]:
     return [
         f"In italics: reported by {source()}, on the whole published benchmark, with the paper's settings and pictures; not measured here, "
         "and in no mean, difference or test."
+    ]
+
+
+def few_clusters(finished: Finished) -> list[str]:
+    """A warning for benchmarks with so few clusters that intervals are too short (``statistics.compare`` draws the same line)."""
+    counts = {key.benchmark: len(set(group.clusters)) for key, group in finished.groups.items()}
+    return [
+        f"{benchmark} has {count} clusters here: with fewer than {FEW_CLUSTERS} intervals come out too short."
+        for benchmark, count in counts.items()
+        if count < FEW_CLUSTERS
     ]
 
 
@@ -210,7 +223,7 @@ def _flat(arm: Arm, one: Measured, shown: str, arms: Mapping[str, float | None],
 
 
 def _notes(finished: Finished, measured: Mapping[Key, Measured]) -> list[str]:
-    notes = [INTERVALS, *reported_note(finished)]
+    notes = [INTERVALS, *few_clusters(finished), *reported_note(finished)]
     if finished.owed:
         notes.append(f"{len(finished.owed)} of {len(finished.casting.folders)} arms are owed: the same command plays them.")
     every = [one.group for one in measured.values()]
