@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+CAPTION = "Bars: 95 % intervals, clustered."
 FORMATS = ("pdf", "svg", "png")
 
 Shape = Literal["lines", "points", "dots", "bars"]
@@ -119,7 +120,7 @@ class Chart:
     shape: Shape
     panels: tuple[Panel, ...]
     columns: int = 2
-    caption: str = "Bars: 95 % intervals, clustered."
+    caption: str = CAPTION
 
 
 def draw(chart: Chart, form: str) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mug_eval.errors import UserError
-from mug_eval.report.chart import Chart, Panel, Point, Series
+from mug_eval.report.chart import CAPTION, Chart, Panel, Point, Series
 from mug_eval.statistics.comparable import obstacles
 from mug_eval.statistics.cost import CONTROL, tokens
 from mug_eval.statistics.games import Detection, game_statistics
@@ -15,7 +15,7 @@ from mug_eval.statistics.runs import Group, by_seed, read_run
 from mug_eval.statistics.scores import Score
 from mug_eval.studies.measure import Measured, measure
 
-COST_CAPTION = "Bars: 95 % intervals, clustered. Points of the same price are set a little apart."
+COST_CAPTION = f"{CAPTION} Points of the same price are set a little apart."
 
 _DEEPEST = 4
 """Folders between a place and the runs in it."""

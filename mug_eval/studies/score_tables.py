@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from mug_eval.benchmarks import load_task
-from mug_eval.report.chart import Chart, Panel, Point, Series
+from mug_eval.report.chart import CAPTION, Chart, Panel, Point, Series
 from mug_eval.report.figures import COST_CAPTION, Priced, cost_panels
 from mug_eval.statistics.cost import control_of, needs_control, tokens
 from mug_eval.statistics.games import GameStatistics
@@ -49,8 +49,7 @@ def score_study(finished: Finished, axis: Axis, x_label: str = "", drawn: Mappin
         if mine:
             panels += _panels(finished, benchmark, shown, mine, theirs, axis, x_label)
     shape: Literal["points", "lines", "dots"] = {"cost": "points", "x": "lines", "arms": "dots"}[axis]  # type: ignore[assignment]
-    caption = {"caption": COST_CAPTION} if axis == "cost" else {}
-    chart = Chart(shape, tuple(panels), **caption) if panels else None
+    chart = Chart(shape, tuple(panels), caption=COST_CAPTION if axis == "cost" else CAPTION) if panels else None
     return Outcome(tuple(tables), chart, tuple(_notes(finished, measured)))
 
 
@@ -147,7 +146,7 @@ def _table(
         if group is None:
             rows.append(Row(labels, (None,) * len(columns), "owed", finished.why(backbone, benchmark, arm)))
             continue
-        rows.append(Row(labels, tuple(_cells(measured[key], names, apart, games.get(key))), remark=_remark(games.get(key))))
+        rows.append(Row(labels, tuple(_cells(measured[key], names, apart, games.get(key))), remark=_remark(arm, games.get(key))))
     rows += reported_rows(theirs, columns, {name: name for name in names})
     return Table(questions_title(finished, benchmark), ("backbone", "arm"), tuple(columns), tuple(rows), benchmark)
 
@@ -165,11 +164,12 @@ def _cells(one: Measured, names: Sequence[str], apart: Sequence[str], games: Gam
     return [*cells, Cell(cost["calls"]), Cell(tokens(one.group)), Cell(cost["seconds"])]
 
 
-def _remark(games: GameStatistics | None) -> str:
+def _remark(arm: Arm, games: GameStatistics | None) -> str:
     """Games of MUG that had nobody to be found."""
-    if games is None or games.detection is None or games.detection.games == games.games:
+    with_undercover = games.detection.games if games is not None and games.detection is not None else 0
+    if games is None or arm.ablation == "no-undercover" or with_undercover == games.games:
         return ""
-    return f"{games.games - games.detection.games} of {games.games} games without an undercover"
+    return f"{games.games - with_undercover} of {games.games} games without an undercover"
 
 
 def _panels(
