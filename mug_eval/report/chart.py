@@ -54,6 +54,8 @@ _METADATA: dict[str, dict[str, Any]] = {
 _LONGEST_WORD = 40
 _BESIDE = 1.05
 """By how much points of the same price are set apart on a logarithmic axis."""
+_STEP = 0.012
+"""The same on a plain axis, as a share of its length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +204,7 @@ def _reach(points: Sequence[Point]) -> list[list[float]] | None:
 
 
 def _draw_points(axes: Axes, panel: Panel, shape: Shape, styles: dict[str, tuple[str, str]]) -> None:
-    for series in _apart(panel) if panel.log_x else panel.series:
+    for series in _apart(panel) if panel.log_x else _beside(panel):
         points = sorted(series.points, key=lambda point: point.x)
         look = _look(series, styles, joined=shape == "lines")
         axes.errorbar([p.x for p in points], [p.y for p in points], yerr=_reach(points), label=_short(series.label), **look)
@@ -228,6 +230,19 @@ def _apart(panel: Panel) -> Iterator[Series]:
             yield replace(series, points=(replace(series.points[0], x=x * shift),))
         else:
             yield series
+
+
+def _beside(panel: Panel) -> Iterator[Series]:
+    """Curves over the same places a little beside each other, for the same reason; chance stays where it is."""
+    curves = [series for series in panel.series if series.kind != "chance"]
+    places = [point.x for series in curves for point in series.points]
+    step = _STEP * (max(places) - min(places)) if places else 0.0
+    for series in panel.series:
+        if series.kind == "chance":
+            yield series
+            continue
+        shift = step * (curves.index(series) - (len(curves) - 1) / 2)
+        yield replace(series, points=tuple(replace(point, x=point.x + shift) for point in series.points))
 
 
 def _round_numbers() -> Iterator[float]:
@@ -261,7 +276,7 @@ def _draw_categories(axes: Axes, panel: Panel, shape: Shape, styles: dict[str, t
 
 
 def _legend(figure: Figure, chart: Chart) -> None:
-    """One for all panels, below them; none where one name says nothing."""
+    """One for all panels, below them; a single name stands in the caption."""
     found: dict[str, Any] = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -273,7 +288,7 @@ def _legend(figure: Figure, chart: Chart) -> None:
         across = max(1, min(len(found), int(figure.get_figwidth() * 1.25 // (0.09 * max(map(len, found)) + 0.55))))
         figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=across, title=caption, title_fontsize=7)
     else:
-        figure.supxlabel(caption, fontsize=7)
+        figure.supxlabel(f"{next(iter(found))}. {caption}" if found else caption, fontsize=7)
 
 
 def _short(words: str) -> str:

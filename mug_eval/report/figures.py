@@ -90,7 +90,7 @@ def changes_panel(title: str, against: str, changes: Sequence[tuple[str, int, in
     names = tuple(label for label, _, _ in changes)
     fixed = tuple(Point(place, fixed) for place, (_, fixed, _) in enumerate(changes))
     broken = tuple(Point(place, -broken) for place, (_, _, broken) in enumerate(changes))
-    return Panel(title, (Series("broken", broken), Series("fixed", fixed)), names, x_label=f"questions, against {against}")
+    return Panel(title, (Series("fixed", fixed), Series("broken", broken)), names, x_label=f"questions, against {against}")
 
 
 def finished_groups(place: Path) -> list[Group]:

@@ -84,8 +84,8 @@ STUDIES = {
         ),
         Study(
             "survival",
-            "how long the undercover stays, against lots, and against an undercover whose picture is no other",
-            (MUG, Arm("identical picture", "mug", ablation="identical")),
+            "how long the undercover stays, against lots, with more agents (and so more rounds), and with a picture that is no clue",
+            (MUG, Arm("5 agents", "mug", {"agents": 5}), Arm("identical picture", "mug", ablation="identical")),
             survival,
         ),
         Study(

@@ -155,6 +155,7 @@ def survival(finished: Finished) -> Outcome:
     notes = (
         "By lots: a seat drawn in place of the votes, in the same games. Still there: not voted out by the end of the round, however the "
         "game ended. The paper's curve is not among the numbers at hand.",
+        "The hunt ends when fewer than two normal agents are left, so that three agents play one round of it at most, and N agents N - 2.",
         *few_clusters(finished),
     )
     return Outcome((table,), Chart("lines", tuple(panels)) if panels else None, notes)
