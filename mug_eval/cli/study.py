@@ -96,6 +96,7 @@ def _parser(study: Study) -> Parser:
     run.add_argument("--patience", type=seconds, default=900.0, metavar="S", help="seconds to wait for a server that stays away")
     run.add_argument("--call-budget", type=at_least(0), metavar="N", help="stop after that many requests")
     run.add_argument("--token-budget", type=at_least(0), metavar="N", help="stop after that many tokens")
+    run.add_argument("--allow-missing", action="store_true", help="score arms even if questions of them are owed")
     run.add_argument("--wait", action="store_true", help="wait for another run on the same work-dir")
     run.add_argument("--quiet", action="store_true", help="no progress")
     run.add_argument("--dry-run", action="store_true", help="count questions, calls and tokens, ask nothing")
@@ -133,7 +134,7 @@ def _common(args: argparse.Namespace) -> argparse.Namespace:
     common = run.parser().read([])
     shared = (
         *("data_file", "limit", "base_url", "preset", "set", "judge", "device", "dtype", "concurrency", "timeout", "retries"),
-        *("patience", "call_budget", "token_budget", "wait", "quiet", "dry_run"),
+        *("patience", "call_budget", "token_budget", "allow_missing", "wait", "quiet", "dry_run"),
     )
     for name in shared:
         setattr(common, name, getattr(args, name))

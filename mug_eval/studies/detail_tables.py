@@ -14,7 +14,7 @@ from mug_eval.studies.measure import Measured, games_of, measure, part_of, secon
 from mug_eval.studies.outcome import Cell, Column, Outcome, Row, Table
 from mug_eval.studies.playing import Key
 from mug_eval.studies.reported import reported, short_source
-from mug_eval.studies.score_tables import INTERVALS, baseline_of, few_clusters, questions_title, reported_note, score_names
+from mug_eval.studies.score_tables import INTERVALS, baseline_of, cautions, questions_title, reported_note, score_names
 
 
 def categories(finished: Finished) -> Outcome:
@@ -34,7 +34,7 @@ def categories(finished: Finished) -> Outcome:
         tables.append(_category_table(finished, benchmark, mine))
         if mine:
             panels.append(_category_panel(finished, benchmark, mine))
-    notes = [INTERVALS, *few_clusters(finished), *reported_note(finished)]
+    notes = [INTERVALS, *cautions(finished), *reported_note(finished)]
     if any(line.benchmark in finished.casting.benchmarks for line in reported(finished.study.name)):
         notes.append("The paper's categories stand by its own names; which score it reports for them is not known to us.")
     return Outcome(tuple(tables), Chart("dots", tuple(panels)) if panels else None, tuple(notes))
@@ -87,7 +87,7 @@ def _category_table(finished: Finished, benchmark: str, parts: Mapping[tuple[Key
                 cells += [None, None, None, None]
             else:
                 first = next(iter(one.against.differences.values()))
-                cells += [Cell.of(first), Cell(one.against.p), Cell(one.against.p_holm), None]
+                cells += [Cell.apart(first), Cell(one.against.p), Cell(one.against.p_holm), None]
             rows.append(Row((category, backbone, arm.label), tuple(cells)))
     for backbone, arm, group in finished.places(benchmark):
         if group is None:
@@ -146,7 +146,7 @@ def survival(finished: Finished) -> Outcome:
                     Cell(one.voting),
                     Cell.of(one.survived, 100),
                     Cell(100 * one.by_chance),
-                    Cell.of(hunt.above_chance, 100) if last else None,
+                    Cell.apart(hunt.above_chance, 100) if last else None,
                 )
                 rows.append(Row((*labels, str(one.number)), cells))
         if hunts:
@@ -156,7 +156,7 @@ def survival(finished: Finished) -> Outcome:
         "By lots: a seat drawn in place of the votes, in the same games. Still there: not voted out by the end of the round, however the "
         "game ended. The paper's curve is not among the numbers at hand.",
         "The hunt ends when fewer than two normal agents are left, so that three agents play one round of it at most, and N agents N - 2.",
-        *few_clusters(finished),
+        *cautions(finished),
     )
     return Outcome((table,), Chart("lines", tuple(panels)) if panels else None, notes)
 
@@ -196,7 +196,7 @@ def time_per_question(finished: Finished) -> Outcome:
         "Making the picture I- is not in the measured seconds: pictures are made once and used by every run. What it costs: "
         "mug-eval counterfactuals report.",
         "In italics: reported by the paper for its own machines (8 x A100) and backbones; which parts its rows leave out is its wording.",
-        *few_clusters(finished),
+        *cautions(finished),
     )
     return Outcome(tuple(tables), Chart("dots", tuple(panels)) if panels else None, notes)
 

@@ -22,11 +22,12 @@ from mug_eval.studies.measure import gap, part_of, share_right
 from mug_eval.studies.outcome import Cell, Column, Outcome, Row, Table
 from mug_eval.studies.playing import Key
 from mug_eval.studies.reported import short_source, source
-from mug_eval.studies.score_tables import few_clusters, questions_title
+from mug_eval.studies.score_tables import cautions, questions_title
 
 DIRECT, MUG = "direct", "mug"
 """Labels of the two arms that these studies hold against each other."""
 
+WIDTHS = "In brackets: 95 % intervals, clustered. A difference with an interval of no width: no question came out otherwise."
 UNTYPED = "no type"
 THIRDS = ("lowest third", "middle third", "highest third")
 
@@ -65,8 +66,8 @@ def question_types(finished: Finished) -> Outcome:
         tables.append(Table(questions_title(finished, benchmark), ("backbone", "type"), columns, tuple(rows), benchmark))
     if any(benchmark in PAPER_TYPES for benchmark in finished.casting.benchmarks):
         notes.append(f"In italics: shares reported by {source()}; not measured here.")
-    notes.append("Shares are of the questions whose type is known. In brackets: 95 % intervals, clustered.")
-    notes += few_clusters(finished)
+    notes.append("Shares are of the questions whose type is known.")
+    notes += [WIDTHS, *cautions(finished)]
     return Outcome(tuple(tables), Chart("dots", tuple(panels)) if panels else None, tuple(dict.fromkeys(notes)))
 
 
@@ -93,7 +94,7 @@ def _type_rows(backbone: str, types: Mapping[str, str], mug: Group, direct: Grou
             Cell(len(indices)),
             Cell.of(share_right(before), 100) if before is not None else None,
             Cell.of(share_right(with_mug), 100),
-            Cell.of(gap(with_mug, before), 100) if before is not None else None,
+            Cell.apart(gap(with_mug, before), 100) if before is not None else None,
             *hunt,
         )
         rows.append(Row((backbone, name), cells))
@@ -202,8 +203,8 @@ def edit_quality(finished: Finished) -> Outcome:
     notes += [
         "Scores are those of docs/counterfactuals.md, of accepted edits only, so that their range is what the constraints left. Thirds by "
         "rank; equal scores stay together. An association: better edits may be those of easier questions.",
-        "In brackets: 95 % intervals, clustered.",
-        *few_clusters(finished),
+        WIDTHS,
+        *cautions(finished),
     ]
     if not tables:
         tables = [Table("No scored edits", ("backbone", "score", "edits"), columns, ())]
@@ -254,7 +255,7 @@ def _third_row(backbone: str, name: str, third: _Third, mug: Group, direct: Grou
         Cell(third.high),
         Cell.of(share_right(before), 100),
         Cell.of(share_right(with_mug), 100),
-        Cell.of(gap(with_mug, before), 100),
+        Cell.apart(gap(with_mug, before), 100),
         *_hunt(mug, third.indices),
     )
     return Row((backbone, name, third.name), cells)

@@ -55,7 +55,7 @@ def read_finished(casting: Casting) -> Finished:
     owed: dict[Key, str] = {}
     for key, folders in casting.folders.items():
         runs = {folder: read_run(folder) for folder in folders if (folder / "run.json").is_file()}
-        usable = [run for folder, run in runs.items() if _as_planned(run, casting.jobs[folder])]
+        usable = [run for folder, run in runs.items() if _as_planned(run, casting.jobs[folder], casting.plans[0].allow_missing)]
         if len(usable) < len(folders):
             owed[key] = _owed(folders, len(usable), other=len(usable) < len(runs))
             continue
@@ -70,14 +70,14 @@ def read_finished(casting: Casting) -> Finished:
     return Finished(casting, groups, owed)
 
 
-def _as_planned(run: Run, job: Job) -> bool:
+def _as_planned(run: Run, job: Job, allow_missing: bool) -> bool:
     """Whether a complete run is the one that is meant: another command may have left one of other questions or settings."""
     wanted = identity(job)
     same = all(
         run.config.get(name) == wanted[name]
         for name in ("method", "config", "backbone", "preset", "sampling", "image_size", "seed")
     )
-    return same and run.run["limit"] == job.limit and int(run.scores["missing"]) == 0
+    return same and run.run["limit"] == job.limit and (allow_missing or int(run.scores["missing"]) == 0)
 
 
 def _owed(folders: tuple[Path, ...], usable: int, *, other: bool) -> str:

@@ -42,6 +42,14 @@ class Cell:
         low, high = times * estimate.low, times * estimate.high
         return cls(times * estimate.value, *((None, None) if math.isnan(low) or math.isnan(high) else (low, high)))
 
+    @classmethod
+    def apart(cls, estimate: Difference | Estimate, times: float = 1.0) -> Cell:
+        """A difference of two percentages in points. No difference lies beyond 100; a t interval over few clusters does not know that."""
+        cell = cls.of(estimate, times)
+        if cell.low is None or cell.high is None:
+            return cell
+        return cls(cell.value, max(-100.0, cell.low), min(100.0, cell.high))
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -206,5 +214,5 @@ def _text(words: str) -> str:
 
 def _no_formula(words: str) -> str:
     """A spreadsheet takes a text that begins like a formula for one."""
-    flat = printable(words)
-    return f"'{flat}" if flat[:1] in ("=", "+", "-", "@", "\t") else flat
+    flat = " ".join(printable(words).split())
+    return f"'{flat}" if flat[:1] in ("=", "+", "-", "@") else flat

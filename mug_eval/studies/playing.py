@@ -37,7 +37,7 @@ class Casting:
 
     Attributes:
         study: what is played; its arms are those chosen.
-        backbones: as named.
+        backbones: as named, a model's folder without where it lies.
         benchmarks: as named.
         seeds: of the runs.
         plans: one a seed.
@@ -83,6 +83,9 @@ def cast(study: Study, args: argparse.Namespace, common: argparse.Namespace) -> 
     pictures = _pictures(args.counterfactuals or [], benchmarks)
     _check_pictures(study, benchmarks, pictures, args)
     settings = _settings(study, common.set or [])
+    shown = {name: _shown(name) for name in args.backbone}
+    if len(set(shown.values())) < len(shown):
+        raise UserError(f"--backbone names two folders that are called alike ({', '.join(shown.values())}): rename one")
     plans: list[Plan] = []
     folders: dict[Key, tuple[Path, ...]] = {}
     every: dict[Path, Job] = {}
@@ -98,12 +101,18 @@ def cast(study: Study, args: argparse.Namespace, common: argparse.Namespace) -> 
                     job = replace(plan.jobs[0], model=f"{plan.jobs[0].model}{arm.suffix}")
                     folder = ResultFolder.of(work_dir, job).path
                     jobs[folder] = job
-                    key = Key(backbone, benchmark, arm.label)
+                    key = Key(shown[backbone], benchmark, arm.label)
                     folders[key] = (*folders.get(key, ()), folder)
         assert first is not None
         plans.append(replace(first, jobs=tuple(jobs.values())))
         every.update(jobs)
-    return Casting(study, tuple(args.backbone), benchmarks, tuple(args.seeds), tuple(plans), folders, every, pictures)
+    return Casting(study, tuple(shown.values()), benchmarks, tuple(args.seeds), tuple(plans), folders, every, pictures)
+
+
+def _shown(backbone: str) -> str:
+    """A backbone's name in tables: where somebody keeps a model's folder is nobody's business."""
+    kind, colon, name = backbone.partition(":")
+    return f"{kind}:{Path(name).name}" if colon and Path(name).expanduser().is_dir() else backbone
 
 
 def _chosen(study: Study, only: Sequence[str] | None) -> Study:

@@ -24,7 +24,8 @@ FEW_CLUSTERS = 20
 
 INTERVALS = (
     "In brackets: 95 % intervals, clustered by the benchmark's dependent questions (docs/statistics.md). p: clusters exchanged, "
-    "two-sided, of the share of right answers; Holm: over all comparisons of this study."
+    "two-sided, of the share of right answers; Holm: over all comparisons of this study. "
+    "A difference with an interval of no width: no question came out otherwise."
 )
 
 
@@ -104,14 +105,18 @@ def reported_note(finished: Finished) -> list[str]:
     ]
 
 
-def few_clusters(finished: Finished) -> list[str]:
-    """A warning for benchmarks with so few clusters that intervals are too short (``statistics.compare`` draws the same line)."""
-    counts = {key.benchmark: len(set(group.clusters)) for key, group in finished.groups.items()}
-    return [
-        f"{benchmark} has {count} clusters here: with fewer than {FEW_CLUSTERS} intervals come out too short."
-        for benchmark, count in counts.items()
-        if count < FEW_CLUSTERS
-    ]
+def cautions(finished: Finished) -> list[str]:
+    """Questions that are missing, and so few clusters that intervals are too short (``statistics.compare`` draws the same line)."""
+    notes = []
+    for benchmark in finished.casting.benchmarks:
+        groups = [group for key, group in finished.groups.items() if key.benchmark == benchmark]
+        missing = max((int(run.scores["missing"]) for group in groups for run in group.runs), default=0)
+        clusters = min((len(set(group.clusters)) for group in groups), default=FEW_CLUSTERS)
+        if missing:
+            notes.append(f"{benchmark}: {missing} questions are missing, the numbers are of the others.")
+        if clusters < FEW_CLUSTERS:
+            notes.append(f"{benchmark} has {clusters} clusters here: with fewer than {FEW_CLUSTERS} intervals come out too short.")
+    return notes
 
 
 def questions_title(finished: Finished, benchmark: str) -> str:
@@ -154,7 +159,7 @@ def _table(
 def _cells(one: Measured, names: Sequence[str], apart: Sequence[str], games: GameStatistics | None) -> list[Cell | None]:
     against, cost = one.against, one.group.cost
     cells: list[Cell | None] = [Cell.of(one.scores[name]) for name in names]
-    cells += [Cell.of(against.differences[name]) if against else None for name in apart]
+    cells += [Cell.apart(against.differences[name]) if against else None for name in apart]
     cells += [Cell(value) if against else None for value in ((against.p, against.p_holm) if against else (None, None))]
     cells += [
         Cell(value) if value is not None else None for value in ((against.fixed, against.broken) if against else (None, None))
@@ -223,7 +228,7 @@ def _flat(arm: Arm, one: Measured, shown: str, arms: Mapping[str, float | None],
 
 
 def _notes(finished: Finished, measured: Mapping[Key, Measured]) -> list[str]:
-    notes = [INTERVALS, *few_clusters(finished), *reported_note(finished)]
+    notes = [INTERVALS, *cautions(finished), *reported_note(finished)]
     if finished.owed:
         notes.append(f"{len(finished.owed)} of {len(finished.casting.folders)} arms are owed: the same command plays them.")
     every = [one.group for one in measured.values()]
