@@ -12,6 +12,7 @@ from servers import ChatServer
 from study_server import pictures, player, study
 
 from mug_eval.cli import main
+from mug_eval.statistics.intervals import mean_interval
 from mug_eval.studies.catalogue import STUDIES
 from mug_eval.studies.edit_tables import _thirds
 from mug_eval.studies.outcome import Cell, Column, Outcome, Row, Table, comma_separated, markdown
@@ -104,9 +105,6 @@ def test_arms_that_an_earlier_study_played_are_not_played_again(played: tuple[Pa
 def test_scores_and_tests_are_those_of_compare(played: tuple[Path, Path, dict[str, int]], tmp_path: Path) -> None:
     out, _, _ = played
     runs, file = out / "runs", tmp_path / "c.json"
-    assert main(["compare", str(runs / "mug-toy"), "--against", str(runs / "direct-toy"), "--json", str(file)]) == 2, (
-        "two benchmarks"
-    )
     argv = ["compare", str(runs / "mug-toy" / "POPE"), "--against", str(runs / "direct-toy" / "POPE"), "--json", str(file)]
     assert main(argv) == 0
     theirs = json.loads(file.read_text())
@@ -311,17 +309,20 @@ def test_equal_scores_are_never_divided() -> None:
     assert len(set(homes)) == 1
 
 
+def test_the_difference_of_two_percentages_lies_within_a_hundred_points() -> None:
+    wide = mean_interval([1.0, 0.0, 0.0], ["a", "b", "b"])
+    assert wide.high > 1, "a t interval over two clusters"
+    assert Cell.apart(wide, 100) == Cell(pytest.approx(100 / 3), -100.0, 100.0)
+    assert Cell.apart(mean_interval([0.5], ["a"]), 100) == Cell(50.0), "one cluster has no interval"
+
+
 def test_a_strangers_words_stay_in_their_cell() -> None:
     hostile = "=HYPERLINK(1)|<script>alert(1)</script>\n| a | `x` [l](javascript:x) \x1b[2J"
     table = Table(hostile, ("kind",), (Column("right"),), (Row((hostile,), (Cell(50.0, 40.0, 60.0),), remark=hostile),))
     text = markdown(Outcome((table,), notes=(hostile,)), "study")
-    assert (
-        "<script>" not in text
-        and "\x1b" not in text
-        and "](" not in text.replace("\\](", "").replace("\\]", "]").replace("](", "](")[:0]
-    )
+    assert "<script>" not in text and "\x1b" not in text and "[l](" not in text
     (line,) = [line for line in text.splitlines() if line.startswith("|") and "50.0" in line]
-    assert line.replace("\\|", "").count("|") == 4
+    assert line.replace("\\|", "").count("|") == 4, "three cells"
     assert "50.0 (40.0 to 60.0)" in line
     rows = list(csv.reader(comma_separated(Outcome((table,))).splitlines()[1:2]))
     assert all(cell[:1] not in ("=", "+", "@") for cell in rows[0])
