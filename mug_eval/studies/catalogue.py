@@ -122,7 +122,8 @@ STUDIES = {
             "MUG that stops when nobody is suspected, and MUG that plays only where sampled answers differ",
             (
                 DIRECT,
-                Arm("sc3", "sc3"),
+                Arm("sc5", "sc5"),
+                _CONTROL,
                 Arm("always, to the end", "mug"),
                 Arm("stop below 3", "mug", {"adaptive_stop": 3.0}),
                 Arm("stop below 5", "mug", {"adaptive_stop": 5.0}),

@@ -22,12 +22,12 @@ from mug_eval.studies.measure import gap, part_of, share_right
 from mug_eval.studies.outcome import Cell, Column, Outcome, Row, Table
 from mug_eval.studies.playing import Key
 from mug_eval.studies.reported import short_source, source
-from mug_eval.studies.score_tables import cautions, questions_title
+from mug_eval.studies.score_tables import NO_WIDTH, cautions, questions_title
 
 DIRECT, MUG = "direct", "mug"
 """Labels of the two arms that these studies hold against each other."""
 
-WIDTHS = "In brackets: 95 % intervals, clustered. A difference with an interval of no width: no question came out otherwise."
+WIDTHS = f"In brackets: 95 % intervals, clustered. {NO_WIDTH}"
 UNTYPED = "no type"
 THIRDS = ("lowest third", "middle third", "highest third")
 

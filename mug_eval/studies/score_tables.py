@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -21,11 +22,15 @@ from mug_eval.studies.study import Arm
 Axis = Literal["cost", "x", "arms"]
 
 FEW_CLUSTERS = 20
+_NO_HUNT = {
+    "gated": "not played, as all chains agreed",
+    "no_counterfactual_picture": "without an undercover, for want of a picture",
+}
 
+NO_WIDTH = "A difference with an interval of no width: all clusters came out alike, which says nothing of how far it may be off."
 INTERVALS = (
     "In brackets: 95 % intervals, clustered by the benchmark's dependent questions (docs/statistics.md). p: clusters exchanged, "
-    "two-sided, of the share of right answers; Holm: over all comparisons of this study. "
-    "A difference with an interval of no width: no question came out otherwise."
+    f"two-sided, of the share of right answers; Holm: over all comparisons of this study. {NO_WIDTH}"
 )
 
 
@@ -115,7 +120,9 @@ def cautions(finished: Finished) -> list[str]:
         if missing:
             notes.append(f"{benchmark}: {missing} questions are missing, the numbers are of the others.")
         if clusters < FEW_CLUSTERS:
-            notes.append(f"{benchmark} has {clusters} clusters here: with fewer than {FEW_CLUSTERS} intervals come out too short.")
+            notes.append(
+                f"{benchmark} has {_counted(clusters, 'cluster')} here: with fewer than {FEW_CLUSTERS} intervals come out too short."
+            )
     return notes
 
 
@@ -125,7 +132,11 @@ def questions_title(finished: Finished, benchmark: str) -> str:
     if group is None:
         return f"{benchmark}: no run is complete"
     seeds = f", {len(group.runs)} seeds" if len(group.runs) > 1 else ""
-    return f"{benchmark}: {len(group.indices)} questions in {len(set(group.clusters))} clusters{seeds}"
+    return f"{benchmark}: {_counted(len(group.indices), 'question')} in {_counted(len(set(group.clusters)), 'cluster')}{seeds}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _table(
@@ -151,7 +162,7 @@ def _table(
         if group is None:
             rows.append(Row(labels, (None,) * len(columns), "owed", finished.why(backbone, benchmark, arm)))
             continue
-        rows.append(Row(labels, tuple(_cells(measured[key], names, apart, games.get(key))), remark=_remark(arm, games.get(key))))
+        rows.append(Row(labels, tuple(_cells(measured[key], names, apart, games.get(key))), remark=_remark(group)))
     rows += reported_rows(theirs, columns, {name: name for name in names})
     return Table(questions_title(finished, benchmark), ("backbone", "arm"), tuple(columns), tuple(rows), benchmark)
 
@@ -169,12 +180,13 @@ def _cells(one: Measured, names: Sequence[str], apart: Sequence[str], games: Gam
     return [*cells, Cell(cost["calls"]), Cell(tokens(one.group)), Cell(cost["seconds"])]
 
 
-def _remark(arm: Arm, games: GameStatistics | None) -> str:
-    """Games of MUG that had nobody to be found."""
-    with_undercover = games.detection.games if games is not None and games.detection is not None else 0
-    if games is None or arm.ablation == "no-undercover" or with_undercover == games.games:
-        return ""
-    return f"{games.games - with_undercover} of {games.games} games without an undercover"
+def _remark(group: Group) -> str:
+    """Games of MUG that were no hunt, by why."""
+    ended: Counter[str] = Counter()
+    for run in group.runs:
+        ended.update(run.scores.get("game", {}).get("ended", {}))
+    found = [f"{ended[name]} of {ended.total()} games {words}" for name, words in _NO_HUNT.items() if ended[name]]
+    return "; ".join(found)
 
 
 def _panels(
