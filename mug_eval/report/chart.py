@@ -51,11 +51,13 @@ _METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None, "Creator": "mug_eval"},
     "png": {"Software": "mug_eval"},
 }
-_LONGEST_WORD = 40
+_LONGEST_WORD = 60
 _BESIDE = 1.05
 """By how much points of the same price are set apart on a logarithmic axis."""
 _STEP = 0.012
 """The same on a plain axis, as a share of its length."""
+_WIDEST = 0.08
+"""At most this share of it from the first curve to the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,9 @@ def draw(chart: Chart, form: str) -> bytes:
         down = -(-len(chart.panels) // across)
         lines = max((len(panel.categories) for panel in chart.panels), default=0)
         height = max(2.6, 0.9 + 0.28 * lines) if chart.shape in ("dots", "bars") else 2.6
-        figure = Figure(figsize=(max(3.6, 3.4 * across), height * down + 0.8), layout="constrained")
+        width = max(3.6, 3.4 * across)
+        beside, below = _legend_size(chart, width)
+        figure = Figure(figsize=(width, height * down + 0.45 + 0.17 * below), layout="constrained")
         FigureCanvasAgg(figure)
         styles = _styles(chart)
         for number, panel in enumerate(chart.panels):
@@ -157,7 +161,7 @@ def draw(chart: Chart, form: str) -> bytes:
             axes.set_xlabel(panel.x_label)
             axes.set_ylabel(panel.y_label)
             (_draw_categories if chart.shape in ("dots", "bars") else _draw_points)(axes, panel, chart.shape, styles)
-        _legend(figure, chart)
+        _legend(figure, chart, beside)
         out = io.BytesIO()
         figure.savefig(out, format=form, metadata=_METADATA[form], dpi=160)
     return out.getvalue()
@@ -236,7 +240,7 @@ def _beside(panel: Panel) -> Iterator[Series]:
     """Curves over the same places a little beside each other, for the same reason; chance stays where it is."""
     curves = [series for series in panel.series if series.kind != "chance"]
     places = [point.x for series in curves for point in series.points]
-    step = _STEP * (max(places) - min(places)) if places else 0.0
+    step = min(_STEP, _WIDEST / len(curves)) * (max(places) - min(places)) if places else 0.0
     for series in panel.series:
         if series.kind == "chance":
             yield series
@@ -275,7 +279,14 @@ def _draw_categories(axes: Axes, panel: Panel, shape: Shape, styles: dict[str, t
         axes.set_xticks(ticks, [f"{abs(tick):g}" for tick in ticks])
 
 
-def _legend(figure: Figure, chart: Chart) -> None:
+def _legend_size(chart: Chart, width: float) -> tuple[int, int]:
+    """Names beside and below each other, so that the panels keep their place however many there are."""
+    names = {_short(series.label) for panel in chart.panels for series in panel.series}
+    beside = max(1, min(len(names), int(width / (0.065 * max(map(len, names)) + 0.6))))
+    return beside, -(-len(names) // beside)
+
+
+def _legend(figure: Figure, chart: Chart, across: int) -> None:
     """One for all panels, below them; a single name stands in the caption."""
     found: dict[str, Any] = {}
     for axes in figure.axes:
@@ -285,7 +296,6 @@ def _legend(figure: Figure, chart: Chart) -> None:
     if any(series.kind == "reported" for panel in chart.panels for series in panel.series):
         caption += " Hollow: reported by the paper, not measured."
     if len(found) > 1:
-        across = max(1, min(len(found), int(figure.get_figwidth() * 1.25 // (0.09 * max(map(len, found)) + 0.55))))
         figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=across, title=caption, title_fontsize=7)
     else:
         figure.supxlabel(f"{next(iter(found))}. {caption}" if found else caption, fontsize=7)

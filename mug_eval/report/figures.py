@@ -78,10 +78,9 @@ def survival_panel(title: str, hunts: Sequence[tuple[str, Detection]]) -> Panel:
         points = [Point(0, 100)]
         points += [Point(r.number, 100 * r.survived.value, 100 * r.survived.low, 100 * r.survived.high) for r in hunt.rounds]
         series.append(Series(label, tuple(points)))
-        seen.setdefault((1.0, *(r.by_chance for r in hunt.rounds)))
-    for number, curve in enumerate(seen):
-        name = "by lots" if len(seen) == 1 else f"by lots ({number + 1})"
-        series.append(Series(name, tuple(Point(place, 100 * share) for place, share in enumerate(curve)), "chance"))
+        seen.setdefault((1.0, *(round(r.by_chance, 4) for r in hunt.rounds)))
+    # Of games with more agents there is another curve; one name says what they are.
+    series += [Series("by lots", tuple(Point(place, 100 * share) for place, share in enumerate(curve)), "chance") for curve in seen]
     return Panel(title, tuple(series), x_label="detection rounds played", y_label="undercover still there (% of games)")
 
 
