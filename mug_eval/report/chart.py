@@ -150,7 +150,8 @@ def draw(chart: Chart, form: str) -> bytes:
         down = -(-len(chart.panels) // across)
         lines = max((len(panel.categories) for panel in chart.panels), default=0)
         height = max(2.6, 0.9 + 0.28 * lines) if chart.shape in ("dots", "bars") else 2.6
-        width = max(3.6, 3.4 * across)
+        longest = max((len(_short(word)) for panel in chart.panels for word in panel.categories), default=0)
+        width = max(3.6, (3.4 + max(0.0, 0.06 * longest - 0.7)) * across)
         beside, below = _legend_size(chart, width)
         figure = Figure(figsize=(width, height * down + 0.45 + 0.17 * below), layout="constrained")
         FigureCanvasAgg(figure)
@@ -222,6 +223,11 @@ def _draw_points(axes: Axes, panel: Panel, shape: Shape, styles: dict[str, tuple
         axes.minorticks_off()
     elif shape == "lines" and all(place == int(place) for place in places) and len(places) <= 10:
         axes.set_xticks(places, [f"{place:g}" for place in places])
+    else:
+        axes.locator_params(axis="x", nbins=4)
+    low, high = axes.get_ylim()
+    if high - low < 1:  # percent or points: what does not differ is not to look as if it did
+        axes.set_ylim((low + high) / 2 - 5, (low + high) / 2 + 5)
 
 
 def _apart(panel: Panel) -> Iterator[Series]:
@@ -262,7 +268,7 @@ def _draw_categories(axes: Axes, panel: Panel, shape: Shape, styles: dict[str, t
         places, values = [point.x + shift for point in series.points], [point.y for point in series.points]
         if shape == "bars":
             drawn = axes.barh(places, values, height=0.6, color=styles[series.label][0], label=_short(series.label))
-            axes.bar_label(drawn, [f"{abs(value):g}" for value in values], padding=2, fontsize=7)
+            axes.bar_label(drawn, [f"{abs(value):g}" if value else "" for value in values], padding=2, fontsize=7)
         else:
             look = _look(series, styles, joined=False)
             axes.errorbar(values, places, xerr=_reach(series.points), label=_short(series.label), **look)
