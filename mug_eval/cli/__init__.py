@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 
 from mug_eval import __version__
@@ -26,8 +27,11 @@ Evaluate multi-agent protocols on vision-language benchmarks.
 commands:
   run              play models on benchmarks and score them (the same as python run_eval.py)
   show             print one whole game as text
+  view             show runs and games as pages in a browser
   compare          say whether a difference between runs is more than luck, and what was paid for it
   plan             say how many questions and seeds a claim needs
+  study            play and write one of the paper's tables or figures, or one of ours
+  figures          draw figures for papers from finished runs
   board            make and check the leaderboard, add a run's row to it
   submit           write a run's answers as another leaderboard takes them
   demo             play every protocol on drawn scenes with the model that comes with mug_eval
@@ -38,7 +42,23 @@ commands:
 mug-eval COMMAND --help says more; mug-eval --version prints the version.
 """
 
-_COMMANDS = ("run", "show", "compare", "plan", "board", "submit", "demo", "counterfactuals", "scenes", "list")
+_COMMANDS = (
+    "run",
+    "show",
+    "view",
+    "compare",
+    "plan",
+    "study",
+    "figures",
+    "board",
+    "submit",
+    "demo",
+    "counterfactuals",
+    "scenes",
+    "list",
+)
+_MODULES = {"plan": "power", "list": "listing"}
+"""Commands whose module has another name: ``plan`` is a run's, and ``list`` would hide Python's."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -81,42 +101,11 @@ def _command(arguments: list[str]) -> int:
     if command == "--version":
         print(f"mug-eval {__version__}")
         return 0
-    if command == "run":
-        from mug_eval.cli import run
-
-        return run.command(rest)
-    if command == "show":
-        from mug_eval.cli import show
-
-        return show.command(rest)
-    if command == "compare":
-        from mug_eval.cli import compare
-
-        return compare.command(rest)
-    if command == "plan":
-        from mug_eval.cli import power
-
-        return power.command(rest)
-    if command in ("board", "submit"):
-        from importlib import import_module
-
-        return int(import_module(f"mug_eval.cli.{command}").command(rest))
-    if command == "demo":
-        from mug_eval.cli import demo
-
-        return demo.command(rest)
-    if command == "scenes":
-        from mug_eval.cli import scenes
-
-        return scenes.command(rest)
-    if command == "counterfactuals":
-        from mug_eval.cli import counterfactuals
-
-        return counterfactuals.command(rest)
-    if command in ("list", "--list"):
-        from mug_eval.cli import listing
-
-        return listing.command(rest)
+    if command == "--list":  # as run_eval.py takes it
+        command = "list"
+    if command in _COMMANDS:
+        module = import_module(f"mug_eval.cli.{_MODULES.get(command, command)}")  # one only: some take seconds to import
+        return int(module.command(rest))
     if command.startswith("-"):
         raise UserError(f"name a command before {command}, e.g. mug-eval run {command} ... ({', '.join(_COMMANDS)})")
     raise UserError(unknown("command", command, _COMMANDS))

@@ -58,7 +58,7 @@ def _method(method: Method, width: int) -> list[str]:
     lines = _item(method.name, method.summary, width)
     config = method.config()
     counts = []
-    for label, question in _EXAMPLES.items():
+    for label, question in EXAMPLES.items():
         calls = method.calls(question, config)
         counts.append((label, f"{calls.least}" if calls.least == calls.most else f"{calls.least} to {calls.most}"))
     said = counts[0][1] if len({count for _, count in counts}) == 1 else ", ".join(f"{count} ({label})" for label, count in counts)
@@ -74,7 +74,7 @@ def _method(method: Method, width: int) -> list[str]:
     return lines
 
 
-_EXAMPLES = {
+EXAMPLES = {
     "yes/no": Question("example", "0", ("?",), AnswerFormat("yes_no"), Altered(("?",))),
     "4 options": Question(
         "example", "0", ("?",), AnswerFormat("choice", tuple((letter, letter) for letter in "ABCD")), Altered(("?",))

@@ -161,10 +161,10 @@ def command(argv: Sequence[str]) -> int:
     plan = make_plan(args)
     from mug_eval.evaluation import evaluate
 
-    return _dry_run(plan, evaluate) if plan.dry_run else evaluate(plan)
+    return dry_run(plan, evaluate) if plan.dry_run else evaluate(plan)
 
 
-def _dry_run(plan: Plan, evaluate: Callable[[Plan], int]) -> int:
+def dry_run(plan: Plan, evaluate: Callable[[Plan], int]) -> int:
     """Estimate in a temporary folder: an estimate leaves nothing in the work-dir, and nothing to continue."""
     try:
         with tempfile.TemporaryDirectory(prefix="mug_eval.") as folder:

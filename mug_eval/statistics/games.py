@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -117,13 +117,17 @@ class Told:
     parts: Mapping[str, str]
 
 
-def game_statistics(group: Group) -> GameStatistics:
+def game_statistics(group: Group, only: Collection[str] | None = None) -> GameStatistics:
     """Read the games of a group of runs; seeds are pooled, with a question's games in one cluster.
+
+    Args:
+        group: the runs.
+        only: the questions whose games are counted, at least one of them in the runs; None: all.
 
     Raises:
         UserError: a game is missing, or was changed from outside.
     """
-    told = [_read(run, game) for run in group.runs for game in run.games()]
+    told = [_read(run, game) for run in group.runs for game in run.games() if only is None or game["index"] in only]
     kinds = sorted({kind for one in told for kind in one.parts}, key=_KINDS.index)
     by: dict[str, dict[str, GameStatistics]] = {}
     for kind in kinds:
