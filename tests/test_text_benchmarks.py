@@ -590,6 +590,14 @@ def test_a_run_that_stops_goes_on_where_it_was(tmp_path: Path) -> None:
         assert len(server.requests) == len(json_rows("BoolQ"))
 
 
+def test_no_judge_is_asked_about_letters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with ChatServer(answering("Answer: A")) as server:
+        assert main([*run_argv(server, tmp_path, "HoVer", "direct"), "--limit", "2", "--judge", "chatgpt-0125"]) == 0
+        assert len(server.requests) == 2
+    assert json.loads((tmp_path / "direct-toy" / "HoVer" / "scores.json").read_text())["judge"] == "exact_matching"
+    assert "no judge is asked" in capsys.readouterr().err
+
+
 def test_a_dry_run_counts_calls_and_asks_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ChatServer() as server:
         assert main([*run_argv(server, tmp_path, "FEVER", "cfmad"), "--dry-run"]) == 0
