@@ -32,7 +32,7 @@ from mug_eval.plan import Job, Plan
 from mug_eval.progress import Reporter, ScoreRow, open_reporter, score_table
 from mug_eval.results import ResultFolder, Tally, items_tsv, method_fingerprint, run_json, scores_json, write_json
 
-_NO_JUDGE = "yes/no predictions are canonical, so no judge is asked: scored with exact_matching"
+_NO_JUDGE = "its predictions are canonical, so no judge is asked: scored with exact_matching"
 
 OWED = 3
 """Exit code: questions are owed."""
@@ -297,6 +297,8 @@ def _played_without(job: Job, tally: Tally) -> tuple[str, ...]:
     if not without:
         return ()
     more = "" if job.counterfactuals else "; give --counterfactuals DIR"
+    if load_task(job.benchmark).text is not None:
+        more = ", since text cannot be altered as a picture can"
     return (f"{without} of {tally.questions} questions had no counterfactual picture and were played without an undercover{more}",)
 
 
@@ -311,9 +313,11 @@ def _judge(job: Job) -> str:
     """Who reads the predictions.
 
     Ours are ``Yes``, ``No`` or unparsed, and upstream asks a judge about an unparsed one up to five times, ever hotter, until it says Yes
-    or No (vlmeval.dataset.utils.yorn: YOrN_auxeval): a default answer by another name (validity rule 4).
+    or No (vlmeval.dataset.utils.yorn: YOrN_auxeval): a default answer by another name (validity rule 4). Text benchmarks compare letters
+    and words.
     """
-    return "exact_matching" if load_task(job.benchmark).answers == "yes_no" else job.judge
+    task = load_task(job.benchmark)
+    return "exact_matching" if task.answers == "yes_no" or task.text is not None else job.judge
 
 
 def _row(job: Job, tally: Tally, headline: dict[str, float], owed: int) -> ScoreRow:

@@ -13,7 +13,7 @@ from typing import Any
 
 from mug_eval.ablations import ABLATIONS, AUTO, pictures_of, split_ablation
 from mug_eval.backbones.catalogue import BackboneSpec, load_catalogue, parse_backbone
-from mug_eval.benchmarks import task_names
+from mug_eval.benchmarks import load_task, task_names
 from mug_eval.chat import Sampling
 from mug_eval.configuration import load_config, merge, parse_set, resolve
 from mug_eval.counterfactual import Match
@@ -179,6 +179,9 @@ def make_plan(args: argparse.Namespace) -> Plan:
             "--counterfactuals auto plans with the backbone that plays, and here are several: build them once with mug-eval "
             "counterfactuals build, and give that folder"
         )
+    texts = [benchmark for benchmark in data_files if load_task(benchmark).text is not None]
+    if args.counterfactuals is not None and (len(texts) == len(data_files) or (texts and str(args.counterfactuals) == AUTO)):
+        raise UserError(f"--counterfactuals: {', '.join(texts)} has no pictures that could be altered; leave one of the two out")
     jobs = []
     for player in players:
         how = _setting(player, args.preset, settings)
@@ -194,7 +197,7 @@ def make_plan(args: argparse.Namespace) -> Plan:
                 seed=args.seed,
                 benchmark=benchmark,
                 data_file=data_file,
-                **pictures_of(args, player.method, player.ablation, benchmark),
+                **({} if benchmark in texts else pictures_of(args, player.method, player.ablation, benchmark)),
                 ablation=player.ablation,
                 limit=args.limit,
                 judge=args.judge,

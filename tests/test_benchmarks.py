@@ -44,7 +44,7 @@ PUBLISHED = ["HallusionBench", "MMMU_DEV_VAL", "MMStar", "POPE"]
 def test_there_is_a_task_file_for_each_of_the_four_benchmarks_and_for_each_drawn_one_like_it() -> None:
     tasks = [load_task(name) for name in task_names()]
     assert [task.name for task in tasks] == task_names()
-    assert [task.name for task in tasks if not task.drawn] == PUBLISHED
+    assert [task.name for task in tasks if not task.drawn and task.text is None] == PUBLISHED
     assert sorted(task.upstream for task in tasks if task.drawn) == PUBLISHED
 
 

@@ -35,12 +35,13 @@ def open_benchmark(
     limit: int | None = None,
     counterfactuals: CounterfactualSource | None = None,
 ) -> Benchmark:
-    """Load a benchmark with VLMEvalKit's own class.
+    """Load a benchmark: with VLMEvalKit's own class, or by :mod:`mug_eval.text_benchmarks` if it has no pictures.
 
     Args:
         task: which one.
         work_dir: folder for the copy of a local TSV and for scoring; made if missing.
-        data_file: a TSV in the benchmark's format, or None for the published set (downloaded by VLMEvalKit when it is not there).
+        data_file: a file in the benchmark's format, or None for the published set (downloaded by VLMEvalKit when it is not there; from
+            the hub if it has no pictures).
         image_size: (width, height) in pixels to which every picture is resized, or None for its own size.
         limit: play only so many rows.
         counterfactuals: where altered pictures come from, or None to play without.
@@ -49,6 +50,10 @@ def open_benchmark(
         UserError: the file is missing, malformed or unsafe, or the published set cannot be downloaded.
         RunStopped: the disk is full.
     """
+    if task.text is not None:
+        from mug_eval.text_benchmarks import open_text
+
+        return open_text(task, data_file=data_file, limit=limit)
     from mug_eval.benchmarks.dataset import open_dataset
 
     return open_dataset(

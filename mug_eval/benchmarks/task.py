@@ -14,7 +14,7 @@ import yaml
 from mug_eval.errors import UserError
 from mug_eval.names import unknown
 
-AnswerStyle = Literal["yes_no", "choice"]
+AnswerStyle = Literal["yes_no", "choice", "open"]
 CategoryPlace = Literal["rows", "columns"]
 
 
@@ -38,15 +38,36 @@ class Headline:
 
 
 @dataclass(frozen=True, slots=True)
+class TextSource:
+    """Where the rows of a benchmark without pictures come from (``mug_eval.text_benchmarks``); VLMEvalKit knows nothing of it.
+
+    Attributes:
+        format: which reader reads a row, by name.
+        file: the published file's name, as users know it.
+        hub: the data set's name on the Hugging Face hub.
+        split: its split there.
+        config: its configuration there, or None for the only one.
+        revision: the revision to load, or None for the newest: sets that the hub keeps as a script are read from its conversion.
+    """
+
+    format: str
+    file: str
+    hub: str
+    split: str
+    config: str | None = None
+    revision: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One benchmark as ``tasks/<name>.yaml`` describes it.
 
     Attributes:
         name: as in ``--data <name>``.
         summary: one line for ``--list``.
-        upstream: VLMEvalKit's name of the published set.
-        loader: the class of ``vlmeval.dataset`` that loads, prompts and scores it.
-        answers: ``yes_no`` or ``choice``.
+        upstream: VLMEvalKit's name of the published set; its name on the hub for a benchmark without pictures.
+        loader: the class of ``vlmeval.dataset`` that loads, prompts and scores it; "" for a benchmark without pictures.
+        answers: ``yes_no``, ``choice``, or ``open`` where no row has options.
         columns: columns that a TSV must have.
         labels: columns by which the scorer groups; none of their cells may be empty.
         rows: number of rows of the published set; 0 for a drawn one, which has any number.
@@ -57,6 +78,7 @@ class Task:
         explode: column whose comma-separated values make the scorer count a row several times, or None.
         index_parts: how many parts the scorer finds in an index at its underscores; 0 where it does not look.
         drawn: whether ``mug-eval scenes`` writes it; nothing is published then.
+        text: where its rows come from, for a benchmark without pictures; else None.
     """
 
     name: str
@@ -74,6 +96,7 @@ class Task:
     explode: str | None = None
     index_parts: int = field(default=0)
     drawn: bool = False
+    text: TextSource | None = None
 
 
 def task_folder() -> Path:
@@ -124,6 +147,9 @@ def _task(entries: Mapping[str, Any]) -> Task:
     if entries["answers"] not in get_args(AnswerStyle):
         raise ValueError(f"answers must be one of {', '.join(get_args(AnswerStyle))}, not {entries['answers']!r}")
     split = entries.get("split")
+    text = None if entries.get("text") is None else _text_source(entries["text"])
+    if text is not None:  # what only VLMEvalKit asks for
+        entries = {"upstream": text.hub, "loader": "", "columns": (), "labels": (), **entries}
     return Task(
         name=str(entries["name"]),
         summary=str(entries["summary"]),
@@ -140,6 +166,23 @@ def _task(entries: Mapping[str, Any]) -> Task:
         explode=entries.get("explode"),
         index_parts=int(entries.get("index_parts", 0)),
         drawn=bool(entries.get("drawn", False)),
+        text=text,
+    )
+
+
+def _text_source(entries: Mapping[str, Any]) -> TextSource:
+    known = {entry.name for entry in fields(TextSource)}
+    for key in entries:
+        if key not in known:
+            raise ValueError(f"text: {unknown('field', str(key), sorted(known))}")
+    config, revision = entries.get("config"), entries.get("revision")
+    return TextSource(
+        format=str(entries["format"]),
+        file=str(entries["file"]),
+        hub=str(entries["hub"]),
+        split=str(entries["split"]),
+        config=None if config is None else str(config),
+        revision=None if revision is None else str(revision),
     )
 
 

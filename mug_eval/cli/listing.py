@@ -110,7 +110,9 @@ _KINDS = {
 
 def _benchmark(name: str, width: int) -> list[str]:
     task = load_task(name)
-    kinds = {"yes_no": "yes/no", "choice": "multiple choice"}[task.answers] + (" and open" if task.open_without_options else "")
+    kinds = {"yes_no": "yes/no", "choice": "multiple choice", "open": "open"}[task.answers] + (
+        " and open" if task.open_without_options else ""
+    )
     played = (f"{task.rows:,} rows" if task.rows else "any number of rows") + (
         f", those with {task.split[0]}={task.split[1]} are played and reported" if task.split else ""
     )
@@ -125,6 +127,11 @@ def _benchmark(name: str, width: int) -> list[str]:
 def _source(task: Task) -> str:
     if task.drawn:
         return f"mug-eval scenes --out DIR, then --data-file {task.name}=DIR/{task.name}.tsv --counterfactuals DIR/counterfactuals"
+    if task.text is not None:
+        return (
+            f"no pictures; --data-file {task.name}={task.text.file} (the published file), or the library datasets, which downloads "
+            f"{task.text.hub}"
+        )
     return f"the published set {task.upstream}, which VLMEvalKit downloads, or --data-file {task.name}=TSV"
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from mug_eval.benchmarks import Task, load_task
 from mug_eval.errors import UserError
 from mug_eval.statistics.runs import Run
+from mug_eval.text_benchmarks.measures import measure, references_in
 
 Floats = NDArray[np.float64]
 
@@ -111,7 +112,8 @@ def sums_of(run: Run) -> Sums:
         for cluster, over, under in columns[theirs]:
             top[row[cluster], column] += over
             bottom[row[cluster], column] += under
-    share = order.index(_SHARE[task.answers == "choice", task.explode is not None])
+    # The share of right answers comes first in every headline of a text benchmark.
+    share = 0 if task.text is not None else order.index(_SHARE[task.answers == "choice", task.explode is not None])
     once = all(under == 1 for _, _, under in columns[order[share]])
     found = Sums(names, parts, top, bottom, tuple(once and part == (share,) for part in parts))
     said = run.scores["headline"]
@@ -130,6 +132,8 @@ Terms = Sequence[tuple[str, float, float]]
 
 def _columns(task: Task, run: Run) -> dict[str, Terms]:
     """The scorer's columns that are headline numbers, each as terms of a ratio."""
+    if task.text is not None:
+        return _text_columns(task, run)
     if task.answers == "choice":
         return {"Overall": _share(run, dict.fromkeys(run.rows, 1))}
     if "Hallusion" in task.upstream:
@@ -137,6 +141,22 @@ def _columns(task: Task, run: Run) -> dict[str, Terms]:
     if "POPE" in task.upstream and task.explode is not None:
         return _detections(run, {index: row[task.explode].count(",") + 1 for index, row in run.rows.items()})
     raise UserError(f"{task.name}: what its scorer counts is not stated in mug_eval/statistics/definition.py")
+
+
+def _text_columns(task: Task, run: Run) -> dict[str, Terms]:
+    """A share of right answers; of open answers also the mean overlap with the references, and conversations without a wrong one."""
+    share = _share(run, dict.fromkeys(run.rows, 1))
+    if task.answers != "open":
+        return {"acc": share}
+    try:
+        gold = {index: references_in(task.answers, row["answer"]) for index, row in run.rows.items()}
+    except (ValueError, KeyError) as error:
+        raise UserError(f"{run.folder}: predictions.tsv is damaged ({error}); give the run's command again") from error
+    f1 = [(run.clusters[index], measure(task.answers, row["prediction"], gold[index]).f1, 1) for index, row in run.rows.items()]
+    right: dict[str, bool] = {}
+    for index in run.rows:  # a cluster is a conversation
+        right[run.clusters[index]] = right.get(run.clusters[index], True) and run.right[index]
+    return {"HEQ-Q": share, "F1": f1, "HEQ-D": [(cluster, every, 1) for cluster, every in right.items()]}
 
 
 def _share(run: Run, weights: Mapping[str, int]) -> Terms:
