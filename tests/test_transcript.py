@@ -22,7 +22,7 @@ from mug_eval.engine.journal import Journal, call_key
 from mug_eval.engine.runner import Setting, play_question
 from mug_eval.engine.table import GameTable
 from mug_eval.methods import methods
-from mug_eval.methods.conversation import SYSTEM, reminded, together, turn
+from mug_eval.methods.conversation import SYSTEM_OF_TEXT, reminded, together, turn
 from mug_eval.question import AnswerFormat
 from mug_eval.transcript import LEFT_OUT, Transcript, without_oldest_round
 
@@ -108,7 +108,7 @@ TALK = Transcript(
 
 def test_a_transcript_is_the_text_that_it_would_be_without_rounds() -> None:
     assert TALK == "Case A.\n\none\n\ntwo\n\nthree\n\nCase B.\n\nfour\n\nfive\n\nsix"
-    plain = [Message("system", (SYSTEM,)), Message("user", ("Q?", "\n\nRules.\n\n" + str(TALK) + "\n\nTask."))]
+    plain = [Message("system", (SYSTEM_OF_TEXT,)), Message("user", ("Q?", "\n\nRules.\n\n" + str(TALK) + "\n\nTask."))]
     told = turn(("Q?",), "Rules.", TALK, "", "Task.")
     assert call_key("m", told, Sampling()) == call_key("m", plain, Sampling()), "the journal knows a call by its words alone"
 

@@ -12,12 +12,23 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mug_eval.answers import parse_answer, spoken
-from mug_eval.chat import Json, Message, Part, Sampling
+from mug_eval.chat import ImageRef, Json, Message, Part, Sampling
 from mug_eval.methods.method import Table
 from mug_eval.question import Answer, AnswerFormat, Unparsed
 from mug_eval.transcript import Transcript, pieces_of
 
 SYSTEM = "You answer questions about pictures. Rely on what can be seen and on careful reasoning, and do not invent details."
+
+SYSTEM_OF_TEXT = "You answer questions. Rely on what you are given and on careful reasoning, and do not invent details."
+"""The same for a question without a picture."""
+
+_OF_TEXT = (
+    ("which details of the picture", "which facts"),
+    ("every agent saw the picture", "every agent read it"),
+    ("against the picture", "against the question"),
+    ("with what you see", "with the question"),
+)
+"""Methods' words about a picture, and what they say of a question that has none. MUG's are about pictures alone and stay."""
 
 Parsed = TypeVar("Parsed")
 Result = TypeVar("Result")
@@ -51,11 +62,24 @@ def turn(prompt: Sequence[Part], *sections: str) -> tuple[Message, ...]:
     Args:
         prompt: pictures and question, as the benchmark lays them out.
         sections: rules, transcript, private task, in this order; empty ones are left out. Of one that is a ``Transcript`` the table
-            leaves out the oldest rounds where all of it is over the model's context.
+            leaves out the oldest rounds where all of it is over the model's context. Where the prompt has no picture, our own words do not
+            speak of one.
     """
-    shown = pieces_of(section for section in sections if section)
+    seen = any(isinstance(part, ImageRef) for part in prompt)
+    shown = pieces_of(section if seen or isinstance(section, Transcript) else _of_text(section) for section in sections if section)
     tail = (Transcript([(None, ""), *shown]),) if shown else ()  # nothing, and then a blank line
-    return Message("system", (SYSTEM,)), Message("user", (*prompt, *tail))
+    return Message("system", (SYSTEM if seen else SYSTEM_OF_TEXT,)), Message("user", (*prompt, *tail))
+
+
+def _of_text(section: str) -> str:
+    """A section in words for a question without a picture; what somebody said in it, a marked line, stays as it was said."""
+    lines = section.split("\n")
+    for place, line in enumerate(lines):
+        if not line.startswith(">"):
+            for words, others in _OF_TEXT:
+                line = line.replace(words, others)
+            lines[place] = line
+    return "\n".join(lines)
 
 
 def answer_line(answer_format: AnswerFormat) -> str:
