@@ -71,6 +71,8 @@ def parse_choice(text: str, answer_format: AnswerFormat) -> Answer | Unparsed:
     said = end if statement.enclosed else max(statement.start, statement.end - len(statement.value))
     if isinstance(concluded, Answer) and unsaid(text, said, end):
         return Unparsed("takes its answer back")
+    if isinstance(concluded, Answer) and not statement.enclosed and _lists_on(text[statement.end :], concluded.value, options):
+        return Unparsed("lists several options as the answer")
     second = TAKES_BACK.search(text, said)
     spoken_for = set(weigh(text[end:], options).chosen) if second is None else weigh(text[second.start() :], options).meant
     if isinstance(concluded, Answer) and spoken_for - {concluded.value}:
@@ -223,6 +225,15 @@ def _read_letter(value: str, first: re.Match[str], options: Options) -> Answer |
     if DENIED_AFTER.match(_first_sentence(rest)):
         return None
     return Answer(letter)
+
+
+def _lists_on(rest: str, letter: str, options: Options) -> bool:
+    """Whether the very next line is the next option, letter and text and nothing else: the options are listed, none is chosen."""
+    line = _NUMBERED_LINE.match(rest.removeprefix("\n"))
+    if line is None or not rest.startswith("\n") or ord(line["letter"]) != ord(letter) + 1:
+        return False
+    words = rest[1:][line.end() :].partition("\n")[0]
+    return options.by_text.get(normal(words[:_MOST_OPTION_TEXT])) == line["letter"]
 
 
 def _trimmed(value: str) -> str:
