@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 from scenes_for_edits import BOX, RED, ground, reddish, scene, sign
 
 from mug_eval.counterfactual.editors import EditFailed, run_edit
@@ -202,6 +202,25 @@ def test_what_cannot_be_done_says_why(plan: EditPlan, reason: str) -> None:
     with pytest.raises(EditFailed, match=reason) as caught:
         edited(plan)
     assert "\n" not in caught.value.reason
+
+
+def test_the_plate_that_words_stand_on_stays_and_the_new_ones_are_as_dark() -> None:
+    picture = Image.fromarray(ground(rough=1.0) // 2)
+    draw, font = ImageDraw.Draw(picture), ImageFont.load_default(26)
+    draw.rectangle((60, 60, 139, 99), fill=(235, 235, 235))
+    draw.text((100, 80), "cat", fill=(15, 15, 15), font=font, anchor="mm")
+    after = np.asarray(edited(EditPlan("retext", "cat sign", (52, 52, 148, 108), "owl"), picture)).astype(int)
+    before = np.asarray(picture).astype(int)
+    rim = np.zeros(before.shape[:2], bool)
+    rim[60:100, 60:140] = True
+    rim[66:94, 66:134] = False
+    assert (after[rim] > 215).mean() > 0.97, "a white plate"
+    outside = np.ones(before.shape[:2], bool)
+    outside[60:100, 60:140] = False
+    assert (after[outside] == before[outside]).all()
+    ink, old = after[..., 0] < 60, before[..., 0] < 60
+    ink[outside] = old[outside] = False
+    assert 0.5 * old.sum() < ink.sum() < 2 * old.sum() and (ink ^ old).sum() > 0.3 * old.sum(), "other dark letters"
 
 
 def test_words_that_do_not_fit_or_have_no_letters_are_refused() -> None:
