@@ -51,6 +51,7 @@ class BuildPlan:
         device: of an editor in this process.
         dtype: its number format.
         questions_at_once: most questions in work; by the other limits if None.
+        retry: try again what was given up for one of these causes, for any if empty; nothing if None.
     """
 
     out: Path
@@ -71,6 +72,7 @@ class BuildPlan:
     device: str = "auto"
     dtype: str = "auto"
     questions_at_once: int | None = None
+    retry: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,9 @@ async def run_build(
         if not is_measured(judges) and "c" not in plan.rule:
             reporter.note(f"c = {rule.c:g} was measured for other features than {' '.join(plan.features)}; set rule.c for these")
         with Store(plan.out, identity(shop, source.name, source.sha256, plan.planner.identity)) as store:
+            if plan.retry is not None:
+                again = store.take_up_again(source.indices, plan.retry)
+                reporter.note(f"{len(again)} questions that were given up are tried again")
             done = [index for index in source.indices if store.decided(index)]
             title = f"counterfactuals of {plan.benchmark}"
             progress = reporter.job(

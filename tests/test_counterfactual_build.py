@@ -445,3 +445,27 @@ def test_the_planner_that_changes_its_mind_has_another_plan(tmp_path: Path) -> N
     with ChatServer(planner) as server:
         assert build(server, table_of(tmp_path / "t.tsv", found), tmp_path / "store") == 0
     assert lines(tmp_path / "store" / "manifest.jsonl")[0]["tries"] == 3
+
+
+def test_what_a_planner_refused_is_tried_again_when_asked_to_and_what_was_known_stays_on_record(tmp_path: Path) -> None:
+    found = rows(4)
+    table, store = table_of(tmp_path / "t.tsv", found), tmp_path / "store"
+    refusing = ScenePlanner(found, lambda row, task, body: failure(400, "not allowed") if row.index == "1" else None)
+    with ChatServer(refusing) as server:
+        assert build(server, table, store) == 0
+    before = {line["question_index"]: line for line in lines(store / "given_up.jsonl")}
+    assert before["1"]["cause"] == "planner_refused"
+    others = {line["question_index"]: line for line in lines(store / "manifest.jsonl")}
+    willing = ScenePlanner(found)
+    with ChatServer(willing) as server:
+        assert build(server, table, store) == 0 and not willing.asked, "decided for good, unless asked"
+        assert build(server, table, store, "--retry-given-up", "planner_refused") == 0
+        assert {index for index, _ in willing.asked} == {"1"}
+        after = content(store)
+        assert build(server, table, store, "--retry-given-up", "planner_refused") == 0 and content(store) == after
+    (again,) = lines(store / "retried.jsonl")
+    assert again["question_index"] == "1" and again["given_up"] == before["1"]
+    accepted = {line["question_index"]: line for line in lines(store / "manifest.jsonl")}
+    left = {line["question_index"]: line for line in lines(store / "given_up.jsonl")}
+    assert accepted.items() >= others.items() and "1" in {**accepted, **left}
+    assert left.get("1", {}).get("cause") != "planner_refused"

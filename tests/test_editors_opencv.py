@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 from scenes_for_edits import BOX, RED, ground, reddish, scene, sign
 
 from mug_eval.counterfactual.editors import EditFailed, run_edit
@@ -113,9 +113,20 @@ def test_what_is_moved_is_there_and_no_longer_here() -> None:
     assert max(abs(left - OTHER[0]), abs(top - OTHER[1]), abs(right - OTHER[2]), abs(bottom - OTHER[3])) <= 4
 
 
-def test_mirrored_it_is_as_far_on_the_other_side() -> None:
-    left, _, right, _ = red_box(edited(PLANS[10]))
-    assert abs((left + right) / 2 - (135 + (135 - 80))) <= 4
+def test_mirrored_the_two_stand_in_each_others_place() -> None:
+    blue = np.array(scene(OTHER, (40, 60, 200), rough=9))
+    both = np.array(scene(rough=9))
+    both[60:132, 140:200] = blue[60:132, 140:200]
+    after = edited(EditPlan("mirror", "red ball", BOX, to_box=OTHER), Image.fromarray(both))
+    left, top, right, bottom = red_box(after)
+    assert max(abs(left - OTHER[0]), abs(top - OTHER[1]), abs(right - OTHER[2]), abs(bottom - OTHER[3])) <= 4
+    pixels = np.asarray(after).astype(int)
+    ys, xs = np.nonzero((pixels[..., 2] - pixels[..., 0] > 60) & (pixels[..., 2] - pixels[..., 1] > 60))
+    assert max(abs(xs.min() - BOX[0]), abs(ys.min() - BOX[1]), abs(xs.max() + 1 - BOX[2]), abs(ys.max() + 1 - BOX[3])) <= 4
+    ring = np.ones(pixels.shape[:2], bool)
+    for box in (BOX, OTHER):
+        ring[box[1] - 3 : box[3] + 3, box[0] - 3 : box[2] + 3] = False
+    assert np.abs(pixels - ground(rough=9).astype(int))[ring].max() < 90, "no rest of either beside it"
 
 
 @pytest.mark.parametrize(("size", "factor"), [("smaller", 0.6), ("half as large", 0.5), ("150 %", 1.5), ("twice as big", 2.0)])
@@ -178,8 +189,10 @@ def test_new_words_stand_where_the_old_ones_stood() -> None:
         (EditPlan("recolour", "ball", BOX, "red"), "is red as it is"),
         (EditPlan("recolour", "ball", BOX, ""), "names no colour"),
         (EditPlan("replace", "ball", BOX, "a cat"), "without a model"),
-        (EditPlan("mirror", "ball", BOX), "on the other side of what"),
-        (EditPlan("mirror", "ball", BOX, to_box=(200, 70, 238, 120)), "no room"),
+        (EditPlan("mirror", "ball", BOX), "with what is"),
+        (EditPlan("mirror", "ball", BOX, to_box=(80, 70, 120, 120)), "overlap"),
+        (EditPlan("mirror", "ball", BOX, to_box=(100, 2, 236, 178)), "fill more than"),
+        (EditPlan("mirror", "ball", BOX, to_box=(202, 70, 240, 120)), "cut off by the picture's right edge"),
         (EditPlan("retext", "ball", (150, 20, 200, 40), "SLOW"), "no printed words"),
         (EditPlan("retext", "ball", BOX, " "), "no words are given"),
     ],
@@ -189,6 +202,25 @@ def test_what_cannot_be_done_says_why(plan: EditPlan, reason: str) -> None:
     with pytest.raises(EditFailed, match=reason) as caught:
         edited(plan)
     assert "\n" not in caught.value.reason
+
+
+def test_the_plate_that_words_stand_on_stays_and_the_new_ones_are_as_dark() -> None:
+    picture = Image.fromarray(ground(rough=1.0) // 2)
+    draw, font = ImageDraw.Draw(picture), ImageFont.load_default(26)
+    draw.rectangle((60, 60, 139, 99), fill=(235, 235, 235))
+    draw.text((100, 80), "cat", fill=(15, 15, 15), font=font, anchor="mm")
+    after = np.asarray(edited(EditPlan("retext", "cat sign", (52, 52, 148, 108), "owl"), picture)).astype(int)
+    before = np.asarray(picture).astype(int)
+    rim = np.zeros(before.shape[:2], bool)
+    rim[60:100, 60:140] = True
+    rim[66:94, 66:134] = False
+    assert (after[rim] > 215).mean() > 0.97, "a white plate"
+    outside = np.ones(before.shape[:2], bool)
+    outside[60:100, 60:140] = False
+    assert (after[outside] == before[outside]).all()
+    ink, old = after[..., 0] < 60, before[..., 0] < 60
+    ink[outside] = old[outside] = False
+    assert 0.5 * old.sum() < ink.sum() < 2 * old.sum() and (ink ^ old).sum() > 0.3 * old.sum(), "other dark letters"
 
 
 def test_words_that_do_not_fit_or_have_no_letters_are_refused() -> None:

@@ -19,6 +19,7 @@ from mug_eval.names import unknown
 if TYPE_CHECKING:
     from mug_eval.building import BuildPlan, Built
 
+CAUSES = ("no_picture", "unreadable", "planner_refused", "no_graph", "no_plan", "no_edit", "rejected")
 _OVERVIEW = """\
 usage: mug-eval counterfactuals build|report|publish ...
 
@@ -106,6 +107,13 @@ def _build_parser() -> Parser:
         action=argparse.BooleanOptionalAction,
         default=True,
         help="ask the planner the question over I+ and I-, to see whether its answer changes (2 calls an accepted edit)",
+    )
+    what.add_argument(
+        "--retry-given-up",
+        nargs="*",
+        choices=CAUSES,
+        metavar="CAUSE",
+        help=f"try again, with other draws, what was given up: for any cause, or for those named ({', '.join(CAUSES)})",
     )
     who.add_argument("--seed", type=int, default=0, metavar="N", help="of every draw (default: 0)")
 
@@ -219,6 +227,7 @@ def _build_plan(args: argparse.Namespace) -> BuildPlan:
         editor_threads=args.editor_threads,
         device=args.device,
         dtype=args.dtype,
+        retry=None if args.retry_given_up is None else tuple(args.retry_given_up),
     )
 
 

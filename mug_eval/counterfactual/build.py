@@ -186,7 +186,7 @@ class _Line:
         except QuestionError as error:
             await self._give_up(index, "unreadable", _one_line(error))
             return False
-        table = GameTable(question, NAME, self.shop.sampling, self.shop.seed, self.shop.dispatcher)
+        table = GameTable(question, NAME, self.shop.sampling, self._seed(index), self.shop.dispatcher)
         subject: _Subject | None = None
         try:
             known = await survey(question, table, self.shop.frame)
@@ -199,6 +199,11 @@ class _Line:
         finally:
             table.close()
         return False
+
+    def _seed(self, index: str) -> int:
+        """Of the question's draws: others for one that was given up and is tried again, or it would end as it did."""
+        attempt = self.store.attempt(index)
+        return derive_seed(self.shop.seed, "attempt", attempt) if attempt else self.shop.seed
 
     async def _try_all(self, subject: _Subject, table: GameTable) -> bool:
         """Plan by plan, seed by seed, until a picture is accepted or the effort is spent."""
@@ -222,7 +227,9 @@ class _Line:
             subject.chosen = chosen
             results: set[tuple[str, str]] = set()
             for _ in range(effort.tries):
-                seed = derive_seed(self.shop.seed, self.source.name, subject.index, NAME, "edit", len(subject.rejected) + 1)
+                seed = derive_seed(
+                    self._seed(subject.index), self.source.name, subject.index, NAME, "edit", len(subject.rejected) + 1
+                )
                 edited = await self._try(subject, chosen, picture, seed)
                 if edited is not None:
                     await self._accept(subject, chosen, seed, *edited, table)
@@ -239,7 +246,7 @@ class _Line:
     def _plans(self, subject: _Subject, table: GameTable) -> Callable[[str], Awaitable[Chosen]]:
         if self.shop.about == "question":
             return Plans(subject.question, table, self.shop.frame, subject.known).next
-        rng = generator(self.shop.seed, self.source.name, subject.index, NAME, "unrelated")
+        rng = generator(self._seed(subject.index), self.source.name, subject.index, NAME, "unrelated")
         unrelated = unrelated_plans(subject.question, subject.known, rng)
 
         async def next_unrelated(why: str) -> Chosen:

@@ -18,11 +18,10 @@ class EditPlan:
 
     Attributes:
         kind: ``remove`` the target; ``add`` one more of it; ``replace`` it by something else; ``recolour``, ``resize`` or ``move``
-            it; ``retext``: other printed words in its place; ``mirror``: to the other side of another object.
+            it; ``retext``: other printed words in its place; ``mirror``: it changes places with another object.
         target: its name, e.g. ``the red car``.
         box: where it is.
-        to: the new colour, words, thing or size; a direction for ``move``, ``left-right`` or ``up-down`` for ``mirror``; "" if the
-            kind needs none or the editor is to choose.
+        to: the new colour, words, thing or size; a direction for ``move``; "" if the kind needs none or the editor is to choose.
         to_box: ``add``, ``move``: the new place, None if the editor is to choose. ``mirror``: the other object. ``replace``: an object
             of this picture to take the target's place.
         instruction: the edit in one sentence, for editors that read.

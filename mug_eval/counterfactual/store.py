@@ -8,6 +8,7 @@ A store is a folder that :class:`mug_eval.counterfactual.folder.CounterfactualFo
     given_up.jsonl      questions without one (state ``no_counterfactual``) and why
     tries.jsonl         rejected tries, with scores and reasons
     answers.jsonl       what is known of answers; no game ever opens it (validity rule 2)
+    retried.jsonl       what was given up and was then tried again, as it stood, with its tries and answers; lines are only added
 
 A line of ``manifest.jsonl`` or ``given_up.jsonl`` decides its question, and is written last, in one piece; what a kill leaves half done is
 dropped when the store is opened again, so that the question is done anew with the same seeds. No line holds a time. :meth:`Store.close`
@@ -40,6 +41,7 @@ MANIFEST = "manifest.jsonl"
 GIVEN_UP = "given_up.jsonl"
 TRIES = "tries.jsonl"
 ANSWERS = "answers.jsonl"
+RETRIED = "retried.jsonl"
 VERSION = 1
 
 
@@ -125,8 +127,9 @@ class Store:
         try:
             self._held.enter_context(_lock(folder))
             self._open_build()
-            names = (MANIFEST, GIVEN_UP, TRIES, ANSWERS)
+            names = (MANIFEST, GIVEN_UP, TRIES, ANSWERS, *((RETRIED,) if (folder / RETRIED).exists() else ()))
             self._files = {name: self._held.enter_context(QuestionLines(folder / name)) for name in names}
+            self._retried = self._files[RETRIED].by_question() if RETRIED in self._files else {}
             self._accepted = self._files[MANIFEST].one_by_question()
             self._given_up = self._files[GIVEN_UP].one_by_question()
             for index in self._accepted.keys() & self._given_up.keys():
@@ -156,6 +159,55 @@ class Store:
     def tries(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         """The rejected tries by question."""
         return self._tries
+
+    def attempt(self, index: str) -> int:
+        """How often the question was given up before and taken up again; its draws are others each time."""
+        return len(self._retried.get(index, ()))
+
+    def take_up_again(self, indices: Sequence[str], causes: Sequence[str] = ()) -> list[str]:
+        """Undecide questions that were given up. What is known of them stays in ``retried.jsonl``.
+
+        Args:
+            indices: those to look at.
+            causes: only what was given up for one of these; none: for any.
+
+        Returns:
+            The questions that are to be done again.
+
+        Raises:
+            RunStopped: the disk is full; every question is as decided as it was, or is to be done again.
+        """
+        again = [
+            index for index in indices if index in self._given_up and (not causes or self._given_up[index].get("cause") in causes)
+        ]
+        if not again:
+            return []
+        if RETRIED not in self._files:
+            self._files[RETRIED] = self._held.enter_context(QuestionLines(self.folder / RETRIED))
+        lines = [
+            {
+                "question_index": index,
+                "number": self.attempt(index) + 1,
+                "given_up": self._given_up[index],
+                "tries": self._tries.get(index, []),
+                "answers": self._answers.get(index, []),
+            }
+            for index in again
+        ]
+        # Recorded first: a kill in between leaves a question given up and its record there, which is then not written twice.
+        lines = [line for line in lines if not self._recorded(line)]
+        for line in self._files[RETRIED].append(lines):
+            self._retried.setdefault(line["question_index"], []).append(line)
+        gone = set(again)
+        self._files[GIVEN_UP].rewrite(lambda line: 0, lambda line: line["question_index"] not in gone)
+        for index in again:
+            del self._given_up[index]
+        self._drop_undecided()
+        return again
+
+    def _recorded(self, line: Mapping[str, Any]) -> bool:
+        known = self._retried.get(line["question_index"], [])
+        return bool(known) and known[-1]["given_up"] == line["given_up"] and known[-1]["tries"] == line["tries"]
 
     def accept(
         self, edit: Accepted, picture: Image.Image, rejected: Sequence[Try] = (), answers: Mapping[str, Any] | None = None

@@ -29,7 +29,7 @@ def where(editor: Editor, picture: Image.Image, plan: EditPlan, seed: int) -> tu
         return editor.places(picture, plan, seed)
     if plan.kind in ("add", "move"):
         return plan.box, plan.to_box or (0, 0, *picture.size)
-    if plan.kind == "mirror" and plan.to_box is not None:  # the two change places, or the target goes as far to the other side
+    if plan.kind == "mirror" and plan.to_box is not None:  # each may be larger than the place that it gets
         both = list(zip(plan.box, plan.to_box, strict=True))
         return (_grown((min(both[0]), min(both[1]), max(both[2]), max(both[3])), picture.size),)
     if plan.kind == "resize":

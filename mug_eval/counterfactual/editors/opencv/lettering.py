@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from mug_eval.counterfactual.editors.editor import EditFailed
 from mug_eval.counterfactual.editors.opencv.fill import fill
-from mug_eval.counterfactual.editors.opencv.masks import Mask, Pixels, widened
+from mug_eval.counterfactual.editors.opencv.masks import Mask, Pixels, filled, widened
 from mug_eval.counterfactual.editors.opencv.region import width
 from mug_eval.counterfactual.plan import Box
 
@@ -21,6 +21,11 @@ _LEAST_INK, _MOST_INK = 0.01, 0.65
 _FINE = 4
 _NARROWEST = 0.7
 _SMALLEST = 0.6
+_LEAST_PLATE = 0.2
+"""Share of the box."""
+_RECTANGULAR = 0.88
+"""Share of its own box that a plate fills: an O, its inside filled, has 0.79."""
+_LIKE_PROPORTIONS = 0.25
 _QUOTED = re.compile(r"[\"'“‘«](.+?)[\"'”’»]")
 
 
@@ -62,9 +67,43 @@ def relettered(picture: Pixels, box: Box, words: str, target: str, seed: int) ->
     words = " ".join(words.split())
     if not words:
         raise EditFailed("no words are given to stand there")
+    plate = _plate(picture, box)
+    if plate is not None:  # seen alone, so that its ground is continued from itself and the words stay on it
+        left, top, right, bottom = plate
+        crop = np.ascontiguousarray(picture[top:bottom, left:right])
+        result = picture.copy()
+        result[top:bottom, left:right] = _relettered(crop, (0, 0, right - left, bottom - top), words, target, seed)
+        return result
+    return _relettered(picture, box, words, target, seed)
+
+
+def _plate(picture: Pixels, box: Box) -> Box | None:
+    """The upright plate within the box that words stand on, where the box holds more than that: its ground is then no ink."""
+    left, top = box[:2]
+    levels, _ = _apart(picture, box)
+    found = cv2.threshold(levels, 0, 1, cv2.THRESH_BINARY + cv2.THRESH_OTSU)[1]
+    count, labels, statistics, _ = cv2.connectedComponentsWithStats(found, connectivity=4)
+    if count < 2:
+        return None
+    main = 1 + int(np.argmax(statistics[1:, cv2.CC_STAT_AREA]))
+    x, y, across, down = (int(value) for value in statistics[main, :4])
+    if across * down < _LEAST_PLATE * levels.size or min(across, down) < 8:
+        return None
+    solid = filled(labels == main)
+    if np.count_nonzero(solid) < _RECTANGULAR * across * down:
+        return None
+    # One pixel less: the edge is often half of each.
+    plate = left + x + 1, top + y + 1, left + x + across - 1, top + y + down - 1
+    try:
+        _read_print(picture[plate[1] : plate[3], plate[0] : plate[2]], (0, 0, across - 2, down - 2), "")
+    except EditFailed:  # a bar or a block of ink, with nothing on it
+        return None
+    return plate
+
+
+def _relettered(picture: Pixels, box: Box, words: str, target: str, seed: int) -> Pixels:
     old = _read_print(picture, box, target)
-    quoted = _QUOTED.search(target)
-    mask = _set(words, quoted[1] if quoted else None, old, width(box))
+    mask = _within(_set(words, _old_words(target, old), old, width(box)), picture.shape, words)
     ground = fill(picture, widened(old.ink, max(1, round(old.stroke / 3))), seed)
     rows, columns = mask.shape
     top = round((old.box[1] + old.box[3]) / 2 - rows / 2)
@@ -79,10 +118,7 @@ def relettered(picture: Pixels, box: Box, words: str, target: str, seed: int) ->
 
 def _read_print(picture: Pixels, box: Box, target: str) -> _Print:
     left, top, right, bottom = box
-    lab = cv2.cvtColor(picture[top:bottom, left:right].astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
-    frame = np.concatenate([lab[0], lab[-1], lab[:, 0], lab[:, -1]])
-    distance = np.linalg.norm(lab - np.median(frame, axis=0), axis=2)
-    levels = np.clip(distance * 2, 0, 255).astype(np.uint8)
+    levels, distance = _apart(picture, box)
     threshold, found = cv2.threshold(levels, 0, 1, cv2.THRESH_BINARY + cv2.THRESH_OTSU)
     ink = found > 0
     share = float(ink.mean())
@@ -97,6 +133,48 @@ def _read_print(picture: Pixels, box: Box, target: str) -> _Print:
     whole[top:bottom, left:right] = levels > threshold / 2
     around = (left + int(xs[0]), top + int(ys[0]), left + int(xs[-1]) + 1, top + int(ys[-1]) + 1)
     return _Print(whole, colour, around, _line_height(ink), _stroke(ink))
+
+
+def _within(mask: NDArray[np.float32], room: tuple[int, ...], words: str) -> NDArray[np.float32]:
+    """The letters without the empty rows and columns around them, and no larger than the picture or plate that they go onto.
+
+    Raises:
+        EditFailed: they would be too small to be read.
+    """
+    inked = mask > 0.02
+    ys, xs = np.flatnonzero(inked.any(axis=1)), np.flatnonzero(inked.any(axis=0))
+    if not ys.size:
+        raise EditFailed(f"{words!r} would be too small to be read")
+    mask = mask[ys[0] : ys[-1] + 1, xs[0] : xs[-1] + 1]
+    factor = min(1.0, room[0] / mask.shape[0], room[1] / mask.shape[1])
+    if factor < _SMALLEST:
+        raise EditFailed(f"{words!r} does not fit into {room[1]} pixels")
+    size = max(1, int(mask.shape[1] * factor)), max(1, int(mask.shape[0] * factor))
+    return mask if factor == 1 else np.asarray(cv2.resize(mask, size, interpolation=cv2.INTER_AREA))
+
+
+def _apart(picture: Pixels, box: Box) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """How far each pixel of the box is in colour from the box's frame: in half units up to 255, and in CIE Lab's."""
+    left, top, right, bottom = box
+    lab = cv2.cvtColor(picture[top:bottom, left:right].astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
+    frame = np.concatenate([lab[0], lab[-1], lab[:, 0], lab[:, -1]])
+    distance = np.asarray(np.linalg.norm(lab - np.median(frame, axis=0), axis=2), np.float32)
+    return np.clip(distance * 2, 0, 255).astype(np.uint8), distance
+
+
+def _old_words(target: str, old: _Print) -> str | None:
+    """What stands there: as the target quotes it, or the one of its words that has the proportions of the ink (``sun sign``)."""
+    quoted = _QUOTED.search(target)
+    if quoted:
+        return quoted[1]
+    across, down = width(old.box), old.box[3] - old.box[1]
+
+    def apart(word: str) -> float:
+        left, top, right, bottom = _box_of(word, 200)
+        return abs(float(np.log(max(1.0, right - left) / max(1.0, bottom - top) * down / across)))
+
+    near = [(apart(word), word) for word in target.split() if all(_has(letter) for letter in word)]
+    return min(near)[1] if near and min(near)[0] < _LIKE_PROPORTIONS else None
 
 
 def _line_height(ink: Mask) -> float:

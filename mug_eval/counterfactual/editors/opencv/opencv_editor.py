@@ -19,7 +19,7 @@ from mug_eval.counterfactual.editors.opencv.places import places
 from mug_eval.counterfactual.editors.opencv.region import clipped, grown, height, margin, moved, neighbourhood, usable, width
 from mug_eval.counterfactual.plan import Box, EditPlan
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Goes up with every change that changes pictures."""
 
 _LEAST_CONTEXT = 48
@@ -27,7 +27,7 @@ _CONTEXT = 0.75
 
 
 class OpenCVEditor:
-    """Removes, adds, replaces, recolours, resizes, moves, mirrors and re-letters by image processing alone.
+    """Removes, adds, replaces, recolours, resizes, moves, exchanges and re-letters by image processing alone.
 
     It cuts out what a plan's box holds, so the box should fit its object. ``replace`` needs an object of the same picture to put in
     place (or a colour): new things cannot be made up. Shadows and reflections stay. Every draw comes from the seed.
@@ -50,15 +50,15 @@ class OpenCVEditor:
         Raises:
             EditFailed: as by :meth:`edit`.
         """
-        return tuple(neighbourhood(box, image.size) for box in places(np.asarray(image.convert("RGB")), plan, seed))
+        return tuple(neighbourhood(box, image.size) for box in self.places(image, plan, seed))
 
     def places(self, image: Image.Image, plan: EditPlan, seed: int) -> tuple[Box, ...]:
-        """Where the target is, and where it, or one more of it, will be.
+        """Where the target is, and where it, or one more of it, will be; of two that change places, where both are and will be.
 
         Raises:
             EditFailed: as by :meth:`edit`.
         """
-        return places(np.asarray(image.convert("RGB")), plan, seed)
+        return tuple(dict.fromkeys(places(np.asarray(image.convert("RGB")), plan, seed)))
 
     def edit(self, image: Image.Image, plan: EditPlan, seed: int) -> Image.Image:
         """See ``Editor.edit``.
@@ -95,6 +95,8 @@ def _edited(picture: Pixels, plan: EditPlan, boxes: tuple[Box, ...], seed: int) 
             )
         other, place = scaled(_cutout(picture, usable(plan, plan.to_box, picture.shape[1::-1]), seed), box)
         return _pasted(_removed(picture, box, seed), other, place)
+    if plan.kind == "mirror":
+        return _exchanged(picture, boxes, seed)
     own, place = scaled(_cutout(picture, box, seed), boxes[1])
     return _pasted(picture if plan.kind == "add" else _removed(picture, box, seed), own, place)
 
@@ -106,12 +108,41 @@ def _recoloured(view: Pixels, box: Box, plan: EditPlan, seed: int) -> Pixels:
     return recoloured(view, found.mask, plan.to, plan.target)
 
 
-def _removed(picture: Pixels, box: Box, seed: int) -> Pixels:
+def _exchanged(picture: Pixels, boxes: tuple[Box, ...], seed: int) -> Pixels:
+    """The target and the other thing in each other's place; both are cut out before either is removed."""
+    box, other, there, back = boxes
+    cutouts = _cutout(picture, box, seed), _cutout(picture, other, seed)
+    ground = _removed(_removed(picture, box, seed, unlike=other), other, seed)
+    for cutout, place in zip(cutouts, (there, back), strict=True):
+        ground = _pasted(ground, cutout, place)
+    return ground
+
+
+def _removed(picture: Pixels, box: Box, seed: int, unlike: Box | None = None) -> Pixels:
+    """The picture with ground where the thing in the box was.
+
+    Args:
+        picture: the whole of it.
+        box: of the thing.
+        seed: of every draw.
+        unlike: another thing that is no ground and must not be continued into the hole.
+
+    Raises:
+        EditFailed: nothing is around it to continue from.
+    """
+    view_at = _view(picture, box)
+
     def change(view: Pixels, at: Box) -> Pixels:
         found = outline(view, at, seed, thorough=True)
         hole = _hole(found, at)
         rim = widened(hole, 2)
-        ground = fill(view, rim, seed).astype(np.float32)
+        unknown = rim.copy()
+        if unlike is not None:
+            left, top, right, bottom = clipped(grown(moved(unlike, -view_at[0], -view_at[1]), 2), rim.shape[::-1])
+            unknown[top : max(top, bottom), left : max(left, right)] = True
+        if unknown.all():
+            raise EditFailed("nothing is around it to continue its ground from")
+        ground = fill(view, unknown, seed).astype(np.float32)
         mixed = view + feathered(hole, 2)[..., None] * (ground - view)
         mixed[hole] = ground[hole]
         return np.clip(np.rint(mixed), 0, 255).astype(np.uint8)

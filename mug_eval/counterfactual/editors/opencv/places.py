@@ -15,7 +15,6 @@ from mug_eval.counterfactual.editors.opencv.region import (
     contains,
     height,
     moved,
-    overlap,
     usable,
     width,
 )
@@ -26,11 +25,12 @@ _MOST_OF_PICTURE = 0.45
 _SIZES = {"tiny": 0.4, "half": 0.5, "smaller": 0.6, "small": 0.6, "shorter": 0.6, "double": 2.0, "twice": 2.0, "huge": 2.0}
 _SIZES |= dict.fromkeys(("larger", "bigger", "large", "big", "taller"), 1.5)
 _LEAST_CHANGE = 1.15
+_MOST_SHARED = 0.1
 _SIDES = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "above": (0, -1), "down": (0, 1), "below": (0, 1)}
 
 
 def places(picture: Pixels, plan: EditPlan, seed: int) -> tuple[Box, ...]:
-    """(where the target is,), or (where it is, where it or one more of it will be).
+    """(where the target is,), or (where it is, where it or one more of it will be); for ``mirror`` :func:`_exchanged`'s four.
 
     Raises:
         EditFailed: there is no such place in the picture.
@@ -42,10 +42,10 @@ def places(picture: Pixels, plan: EditPlan, seed: int) -> tuple[Box, ...]:
     if plan.kind == "resize":
         return box, _resized(box, plan, size)
     if plan.kind == "mirror":
-        place = _mirrored(box, plan, size)
-    elif plan.kind not in ("add", "move"):
+        return _exchanged(box, plan, size)
+    if plan.kind not in ("add", "move"):
         return (box,)
-    elif plan.to_box is not None:
+    if plan.to_box is not None:
         place = usable(plan, plan.to_box, size)
     elif plan.kind == "move" and plan.to.strip():
         place = _aside(box, plan, size)
@@ -92,23 +92,39 @@ def _factor(plan: EditPlan) -> float:
     return factor
 
 
-def _mirrored(box: Box, plan: EditPlan, size: tuple[int, int]) -> Box:
-    """The target's box as far from the other object as it is, on its other side."""
+def _exchanged(box: Box, plan: EditPlan, size: tuple[int, int]) -> tuple[Box, Box, Box, Box]:
+    """(the target, the other thing, the target in the other's place, the other in the target's), each in its own size.
+
+    A thing stands in the middle of the other's foot; shifted into the picture where it would reach beyond its edge.
+    """
     if plan.to_box is None:
-        raise EditFailed(f"on the other side of what is {plan.target!r} to be? (no box of the other object)")
+        raise EditFailed(f"with what is {plan.target!r} to change places? (no box of the other object)")
     other = usable(plan, plan.to_box, size)
-    right, down = other[0] + other[2] - box[0] - box[2], other[1] + other[3] - box[1] - box[3]
-    words = plan.to.lower().replace("-", " ").split()
-    upright = {"up", "down", "above", "below"} & set(words) if words else abs(down) > abs(right)
-    place = moved(box, 0, down) if upright else moved(box, right, 0)
-    # Into the picture, as long as it stays on the other side.
-    place = moved(place, max(0, -place[0]) - max(0, place[2] - size[0]), max(0, -place[1]) - max(0, place[3] - size[1]))
-    axis, wanted = (1, down) if upright else (0, right)
-    middle = (place[axis] + place[axis + 2]) / 2
-    beyond = middle > other[axis + 2] if wanted > 0 else middle < other[axis]
-    if not contains(size, place) or not beyond or overlap(place, box):
-        raise EditFailed(f"there is no room for {plan.target!r} on the other side")
-    return place
+    areas = [width(each) * height(each) for each in (box, other)]
+    if sum(areas) > _MOST_OF_PICTURE * size[0] * size[1]:
+        raise EditFailed(
+            f"{plan.target!r} and the other thing fill more than {_MOST_OF_PICTURE:.0%} of the picture: nothing is left to continue from"
+        )
+    if _shared(box, other) > _MOST_SHARED * min(areas):
+        raise EditFailed(f"the boxes of {plan.target!r} and of the other thing overlap: each would take a piece of the other along")
+    there, back = _standing(box, other, size), _standing(other, box, size)
+    if _shared(there, back) > _MOST_SHARED * min(areas):
+        raise EditFailed(f"{plan.target!r} and the other thing are too near to each other to change places")
+    _check_cut_sides(box, there, plan, size)
+    _check_cut_sides(other, back, plan, size)
+    return box, other, there, back
+
+
+def _shared(one: Box, other: Box) -> int:
+    """Pixels that two boxes share."""
+    return max(0, min(one[2], other[2]) - max(one[0], other[0])) * max(0, min(one[3], other[3]) - max(one[1], other[1]))
+
+
+def _standing(box: Box, where: Box, size: tuple[int, int]) -> Box:
+    """The box in the middle of another one's foot, inside the picture."""
+    left = min(max(0, (where[0] + where[2] - width(box)) // 2), size[0] - width(box))
+    top = min(max(0, where[3] - height(box)), size[1] - height(box))
+    return moved(box, left - box[0], top - box[1])
 
 
 def _aside(box: Box, plan: EditPlan, size: tuple[int, int]) -> Box:
