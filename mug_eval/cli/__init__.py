@@ -27,6 +27,7 @@ commands:
   run              play models on benchmarks and score them (the same as python run_eval.py)
   show             print one whole game as text
   compare          say whether a difference between runs is more than luck, and what was paid for it
+  view             look at runs and games in a browser
   plan             say how many questions and seeds a claim needs
   demo             play every protocol on drawn scenes with the model that comes with mug_eval
   counterfactuals  build the altered pictures that MUG plays with, report on them, publish them
@@ -36,7 +37,7 @@ commands:
 mug-eval COMMAND --help says more; mug-eval --version prints the version.
 """
 
-_COMMANDS = ("run", "show", "compare", "plan", "demo", "counterfactuals", "scenes", "list")
+_COMMANDS = ("run", "show", "compare", "view", "plan", "demo", "counterfactuals", "scenes", "list")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -91,6 +92,10 @@ def _command(arguments: list[str]) -> int:
         from mug_eval.cli import compare
 
         return compare.command(rest)
+    if command == "view":
+        from mug_eval.cli import view
+
+        return view.command(rest)
     if command == "plan":
         from mug_eval.cli import power
 
