@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from mug_eval.report.families import Family, Shown
 from mug_eval.statistics.games import Detection
 
-WIDTH, HEIGHT = 460.0, 260.0
-LEFT, RIGHT, TOP, BOTTOM = 44.0, 16.0, 14.0, 42.0
+WIDTH, HEIGHT = 460.0, 270.0
+LEFT, RIGHT, TOP, BOTTOM = 44.0, 16.0, 28.0, 42.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,8 @@ def survival_chart(hunt: Detection) -> Chart:
     for one in hunt.rounds:
         value = one.survived
         y = _y(100 * value.value, 0, 100)
-        tip = f"after round {one.number}: {100 * value.value:.1f} % ({100 * value.low:.1f} to {100 * value.high:.1f}), lots {100 * one.by_chance:.1f} %"
+        reach = f"{100 * value.low:.1f} to {100 * value.high:.1f}"
+        tip = f"after round {one.number}: {100 * value.value:.1f} % ({reach}), lots {100 * one.by_chance:.1f} %"
         low, high = (_y(100 * end, 0, 100) if math.isfinite(end) else y for end in (value.low, value.high))
         marks.append(Mark(place_x(one.number), y, low, high, f"{100 * value.value:.0f} %", y - 9, False, True, tip))
     start = f"{place_x(0):.1f},{_y(100, 0, 100):.1f}"
@@ -110,12 +111,15 @@ def cost_chart(family: Family, mine: Shown) -> Chart | None:
     def place_x(calls: float) -> float:
         return LEFT + (WIDTH - RIGHT - LEFT) * calls / last
 
+    names = _short([member.label for member, _ in runs])
     marks: list[Mark] = []
+    placed: list[tuple[Mark, Shown]] = []
     taken: list[tuple[float, float, float]] = []
     for (member, calls), score in sorted(zip(runs, scores, strict=True), key=lambda pair: -pair[1].value):
         x, y = place_x(calls), _y(score.value, bottom, top)
         low, high = (_y(end, bottom, top) if math.isfinite(end) else y for end in (score.low, score.high))
-        reach = 6.2 * len(member.label) + 10
+        name = names[member.label]
+        reach = 6.4 * len(name) + 10
         left = x + reach > WIDTH - RIGHT
         span = (x - reach, x) if left else (x, x + reach)
         label_y = y + 4
@@ -123,8 +127,9 @@ def cost_chart(family: Family, mine: Shown) -> Chart | None:
             label_y += 3
         taken.append((*span, label_y))
         tip = f"{member.label}: {score.value:.1f} % ({score.low:.1f} to {score.high:.1f}) for {calls:.1f} calls a question"
-        marks.append(Mark(x, y, low, high, member.label, label_y, left, member is mine, tip))
-    best = sorted((mark for mark, (member, _) in _paired(marks, runs) if member.scored.frontier), key=lambda mark: mark.x)
+        marks.append(Mark(x, y, low, high, name, label_y, left, member is mine, tip))
+        placed.append((marks[-1], member))
+    best = sorted((mark for mark, member in placed if member.scored.frontier), key=lambda mark: mark.x)
     line = " ".join(f"{mark.x:.1f},{mark.y:.1f}" for mark in best) if len(best) > 1 else ""
     count = round(last / step)
     x_ticks = tuple(Tick(place_x(step * number), f"{step * number:g}") for number in range(count + 1))
@@ -133,9 +138,14 @@ def cost_chart(family: Family, mine: Shown) -> Chart | None:
     return Chart(x_ticks, y_ticks, tuple(marks), line, "", "calls a question", f"{next(iter(mine.scored.scores))}, %")
 
 
-def _paired(marks: Sequence[Mark], runs: Sequence[tuple[Shown, float]]) -> list[tuple[Mark, tuple[Shown, float]]]:
-    by_label = {member.label: (member, calls) for member, calls in runs}
-    return [(mark, by_label[mark.label]) for mark in marks]
+def _short(labels: Sequence[str]) -> dict[str, str]:
+    """Labels without what all of them end with from a dash on: the backbone's name."""
+    tails = {label[label.index("-") :] if "-" in label else "" for label in labels}
+    common = min(tails, key=len) if tails else ""
+    while common and not all(label.endswith(common) and len(label) > len(common) for label in labels):
+        after = common.find("-", 1)
+        common = common[after:] if after > 0 else ""
+    return {label: label.removesuffix(common) if len(labels) > 1 else label for label in labels}
 
 
 def _y(value: float, bottom: float, top: float) -> float:

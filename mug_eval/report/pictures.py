@@ -159,7 +159,8 @@ class PictureBook:
             name, _, path = word.partition("=")
             if name == run.benchmark:
                 yield from self._under_roots(path)
-        yield Path(os.environ.get("LMUData") or Path.home() / "LMUData") / f"{load_task(run.benchmark).upstream}.tsv"
+        published = os.environ.get("LMUData") or Path.home() / "LMUData"  # noqa: SIM112 (VLMEvalKit spells it so)
+        yield Path(published) / f"{load_task(run.benchmark).upstream}.tsv"
 
     def _counterfactuals(self, run: Run, pictures: Any, size: tuple[int, int] | None) -> tuple[CounterfactualFolder | None, str]:
         changed = False

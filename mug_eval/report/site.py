@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mug_eval.ablations import split_ablation
 from mug_eval.atomic import cannot_write
 from mug_eval.errors import UserError
+from mug_eval.plan import split_model
 from mug_eval.report.board_page import render_board
 from mug_eval.report.families import Family, Found, Shown, find_families
 from mug_eval.report.game_page import game_files, games_html
@@ -18,6 +20,7 @@ from mug_eval.report.plain_text import command_line, without_places
 from mug_eval.report.run_page import run_html
 from mug_eval.report.templating import environment, static_text
 from mug_eval.statistics.cost import tokens
+from mug_eval.statistics.runs import Run
 
 MARK = ".mug-eval-pages"
 """Says that a folder is a site of ours, which may be written anew."""
@@ -104,7 +107,7 @@ def board_of(found: Found) -> dict[str, Any]:
             rows.append(
                 {
                     "id": member.slug,
-                    "method": member.run.model.split("-")[0],
+                    "method": _method(member.run),
                     "backbone": without_places(str(model.get("model", ""))) if isinstance(model, dict) else "",
                     "benchmark": run.benchmark,
                     "score_name": name,
@@ -123,6 +126,16 @@ def board_of(found: Found) -> dict[str, Any]:
                 }
             )
     return {"schema": 1, "rows": rows}
+
+
+def _method(run: Run) -> str:
+    """``mad-vote`` of ``mad-vote-qwen``, with its ablation."""
+    try:
+        name, ablation = split_ablation(run.model)
+        method = split_model(name)[0]
+    except UserError:  # a name that this version does not know
+        return str(run.config["method"])
+    return method if ablation is None else f"{method}@{ablation}"
 
 
 def _benchmarks(found: Found) -> list[tuple[str, list[Family]]]:

@@ -259,9 +259,9 @@ const mugEval = (() => {
     return svg;
   }
   function elimination(game, event) {
-    const counts = Object.entries(event.votes || {}).map(([seat, count]) => `${seat} ${count}`).join(", ");
+    const counts = Object.entries(event.votes || {}).map(([seat, count]) => `${seat}: ${count}`).join(", ");
     const tied = event.tied && event.tied.length ? `, drawn among ${event.tied.join(", ")}` : "";
-    const line = event.eliminated ? `${event.eliminated} is voted out (${counts}${tied}).` : `Nobody is voted out (${counts || "no vote"}).`;
+    const line = event.eliminated ? `${event.eliminated} is voted out (votes: ${counts}${tied}).` : `Nobody is voted out (votes: ${counts || "none"}).`;
     const truth = event.eliminated && game.undercover ? ` It was ${event.eliminated === game.undercover ? "" : "not "}the undercover.` : "";
     return make("p", { class: "result" }, bdi(line), truth ? make("span", { class: "truth", hidden: !revealed }, truth) : "");
   }
