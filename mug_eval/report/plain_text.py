@@ -17,7 +17,8 @@ _KEY = re.compile(r"\b(?:sk|pk|hf|ghp|gsk|xai|AIza)[-_]?[A-Za-z0-9_-]{16,}\b")
 def shown(value: Any) -> Any:
     """JSON of any depth with every text printable.
 
-    Control characters, bidirectional overrides and halves of surrogate pairs become visible escapes, as ``mug-eval show`` prints them. What is left is text that UTF-8 has bytes for.
+    Control characters, bidirectional overrides and halves of surrogate pairs become visible escapes, as ``mug-eval show`` prints
+    them. What is left is text that UTF-8 has bytes for.
     """
     if isinstance(value, str):
         return printable(value)
