@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 pytest.importorskip("jinja2", reason="pages need Jinja2 (the report extra)")
-playwright = pytest.importorskip("playwright.sync_api", reason="the browser is driven by Playwright: pip install playwright")
+pytest.importorskip("playwright", reason="the browser is driven by Playwright: pip install playwright")
 
 from page_runs import HOSTILE, write_runs
+from playwright import sync_api as playwright
 
 from mug_eval.cli import main
 
@@ -86,7 +87,9 @@ def at_game(page: Any, index: str) -> None:
 GAMES = "games-mug-toy--ScenesMCQ.html"
 
 
-@pytest.mark.parametrize("name", ["index.html", "board.html", "run-mug-toy--ScenesMCQ.html", "run-direct-toy--ScenesMCQ.html", GAMES])
+@pytest.mark.parametrize(
+    "name", ["index.html", "board.html", "run-mug-toy--ScenesMCQ.html", "run-direct-toy--ScenesMCQ.html", GAMES]
+)
 @pytest.mark.parametrize(("width", "height", "dark"), [(1280, 800, False), (390, 844, True)])
 def test_a_page_opens_from_disk_without_complaint_and_fits_the_screen(
     open_page: Open, site: Path, name: str, width: int, height: int, dark: bool
@@ -104,7 +107,9 @@ def test_a_game_shows_both_pictures_with_the_change_outlined(open_page: Open, si
     at_game(page, "0")
     images = page.locator(".pictures img")
     assert images.count() == 2
-    page.wait_for_function("[...document.querySelectorAll('.pictures img')].every(image => image.complete && image.naturalWidth > 0)")
+    page.wait_for_function(
+        "[...document.querySelectorAll('.pictures img')].every(image => image.complete && image.naturalWidth > 0)"
+    )
     assert images.nth(0).get_attribute("src") != images.nth(1).get_attribute("src")
     assert page.locator(".pictures svg rect").count() >= 2
     page.keyboard.press("o")
@@ -124,7 +129,7 @@ def test_hostile_words_are_read_and_not_run(open_page: Open, site: Path) -> None
 def test_the_undercover_is_hidden_until_a_guess(open_page: Open, site: Path) -> None:
     page = open_page(site, GAMES + "#1")
     at_game(page, "1")
-    assert "is the undercover" not in page.locator("#game").inner_text() and not page.locator(".truth").is_visible()
+    assert "Agent 3 is the undercover" not in page.locator("#game").inner_text() and not page.locator(".truth").is_visible()
     page.locator(".guess button", has_text="Agent 1").click()
     assert page.locator("#guess").inner_text().startswith("No: Agent 3 is the undercover")
     assert "It was not the undercover" in page.locator(".truth").inner_text()
@@ -222,5 +227,7 @@ def test_five_thousand_games_are_listed_without_as_many_elements_or_reading_them
     assert page.locator(".row").count() < 40
     page.keyboard.press("End")
     at_game(page, "11.416")
-    read = page.evaluate("performance.getEntriesByType('resource').filter(entry => /data\\/.*\\/\\d+\\.js/.test(entry.name)).length")
+    read = page.evaluate(
+        "performance.getEntriesByType('resource').filter(entry => /data\\/.*\\/\\d+\\.js/.test(entry.name)).length"
+    )
     assert read <= 5, "only the chunks around the games that were looked at"
