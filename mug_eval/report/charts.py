@@ -114,14 +114,18 @@ def cost_chart(family: Family, mine: Shown) -> Chart | None:
     names = _short([member.label for member, _ in runs])
     marks: list[Mark] = []
     placed: list[tuple[Mark, Shown]] = []
-    taken: list[tuple[float, float, float]] = []
+    # No label on a point or on another label; a point is as wide as 12 units.
+    taken: list[tuple[float, float, float]] = [
+        (place_x(calls) - 6, place_x(calls) + 6, _y(score.value, bottom, top) + 4)
+        for (_, calls), score in zip(runs, scores, strict=True)
+    ]
     for (member, calls), score in sorted(zip(runs, scores, strict=True), key=lambda pair: -pair[1].value):
         x, y = place_x(calls), _y(score.value, bottom, top)
         low, high = (_y(end, bottom, top) if math.isfinite(end) else y for end in (score.low, score.high))
         name = names[member.label]
         reach = 6.4 * len(name) + 10
         left = x + reach > WIDTH - RIGHT
-        span = (x - reach, x) if left else (x, x + reach)
+        span = (x - reach, x - 7) if left else (x + 7, x + reach)
         label_y = y + 4
         while any(abs(label_y - other) < 13 and span[0] < end and span[1] > begin for begin, end, other in taken):
             label_y += 3
