@@ -27,7 +27,7 @@ help:
 	@echo "make clean  remove $(VENV) and caches"
 
 # The stamp is written last, so that an installation that was interrupted is done again.
-$(VENV)/.installed: EXTRAS := dev,local,diffusion
+$(VENV)/.installed: EXTRAS := dev,local,diffusion,report
 $(VENV)/.plays: EXTRAS := local
 $(VENV)/.installed $(VENV)/.plays: setup.cfg pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mug_eval needs Python 3.11 or newer: make test PYTHON=python3.11")'

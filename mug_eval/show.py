@@ -147,7 +147,7 @@ def _question(page: _Page, record: Record, read: ReadMessages | None) -> None:
         page.line(_part(part), 2)
 
 
-def _heading(event: Record) -> str:
+def heading(event: Record) -> str:
     """Events with the same heading stand together."""
     kind = str(event.get("event"))
     if kind == "statement" and event.get("phase") == "summary":
@@ -175,8 +175,8 @@ def _heading(event: Record) -> str:
 def _events(page: _Page, record: Record) -> None:
     events = [event for event in record.get("events") or [] if isinstance(event, Mapping)]
     undercover = next((event.get("undercover") for event in events if event.get("event") == "seats"), None)
-    for heading, group in groupby(events, key=_heading):
-        page.heading(heading)
+    for title, group in groupby(events, key=heading):
+        page.heading(title)
         together = list(group)
         votes = [event for event in together if event.get("event") == "vote"]
         if votes:
@@ -207,7 +207,7 @@ def _event(page: _Page, event: Record, undercover: Any) -> None:
     elif "text" in event:
         _said(page, str(event.get("seat") or kind), event)
     else:
-        page.line(f"{kind}: {_fields(event, ('event',))}", 2)
+        page.line(f"{kind}: {fields_line(event, ('event',))}", 2)
 
 
 def _said(page: _Page, who: str, event: Record) -> None:
@@ -218,12 +218,12 @@ def _said(page: _Page, who: str, event: Record) -> None:
         notes.append("no answer read" if event["answer"] is None else f"answer {event['answer']}")
     if event.get("asked_again"):
         notes.append("asked again")
-    more = _fields(event, known)
+    more = fields_line(event, known)
     page.line(who + (f" [{'; '.join(notes)}]" if notes else "") + (f"  {more}" if more else ""), 2)
     page.line(str(event.get("text") or "(said nothing)"), 6)
 
 
-def _fields(event: Record, without: Iterable[str]) -> str:
+def fields_line(event: Record, without: Iterable[str]) -> str:
     """An event's other fields as ``name=value``."""
     return ", ".join(f"{name}={_value(value)}" for name, value in event.items() if name not in tuple(without))
 
@@ -283,9 +283,9 @@ def _cost(page: _Page, record: Record) -> None:
     rows += [[str(call.get("call")), *(_number(call.get(column)) for column in columns)] for call in calls]
     if calls:
         page.table(rows)
-    page.line(_fields(record.get("usage") or {}, ()), 2)
+    page.line(fields_line(record.get("usage") or {}, ()), 2)
     if record.get("facts"):
-        page.line("facts: " + _fields(record["facts"], ()), 2)
+        page.line("facts: " + fields_line(record["facts"], ()), 2)
 
 
 def _prompts(page: _Page, record: Record, read: ReadMessages | None) -> None:

@@ -68,10 +68,29 @@ def measure(before: Picture, after: Picture, boxes: Sequence[Box]) -> Change:
     if not inside.any():
         raise ValueError(f"no box of {list(boxes)} lies in a picture of {before.shape[1]}x{before.shape[0]} pixels")
     lab_before, lab_after = lab_of(before), lab_of(after)
-    seen = np.linalg.norm(cv2.GaussianBlur(lab_after - lab_before, (0, 0), 1.0), axis=-1) > VISIBLE
+    seen = _seen(lab_before, lab_after)
     outside = float(seen[~near].mean()) if not near.all() else 0.0
     seam = max(_seam(lab_before, lab_after, box) for box in scaled)
     return Change(max(0.0, float(seen[inside].mean()) - outside), 1 - outside, 1 - seam)
+
+
+def changed_pixels(before: Picture, after: Picture) -> NDArray[np.bool_]:
+    """Which pixels changed visibly, (height, width).
+
+    Args:
+        before: I+, (height, width, 3).
+        after: I-, of the same size.
+
+    Raises:
+        ValueError: sizes differ.
+    """
+    if before.shape != after.shape:
+        raise ValueError(f"pictures to be compared have one size; these are {before.shape} and {after.shape}")
+    return _seen(lab_of(before), lab_of(after))
+
+
+def _seen(before: NDArray[np.float32], after: NDArray[np.float32]) -> NDArray[np.bool_]:
+    return np.asarray(np.linalg.norm(cv2.GaussianBlur(after - before, (0, 0), 1.0), axis=-1) > VISIBLE, np.bool_)
 
 
 def _region(box: Box, shape: tuple[int, ...]) -> tuple[slice, slice]:

@@ -1,1 +1,1 @@
-"""What is shown of finished runs."""
+"""Finished runs to look at: pages for a browser, figures for papers."""

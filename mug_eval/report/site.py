@@ -1,0 +1,182 @@
+"""The whole site: index, board, run pages, game pages, their data and pictures, in one folder that opens from disk."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mug_eval.ablations import split_ablation
+from mug_eval.atomic import cannot_write
+from mug_eval.errors import UserError
+from mug_eval.plan import split_model
+from mug_eval.report.board_page import render_board
+from mug_eval.report.families import Family, Found, Shown, find_families
+from mug_eval.report.game_page import game_files, games_html
+from mug_eval.report.pictures import PictureBook, Places
+from mug_eval.report.plain_text import command_line, without_places
+from mug_eval.report.run_page import run_html
+from mug_eval.report.templating import environment, static_text
+from mug_eval.statistics.cost import tokens
+from mug_eval.statistics.runs import Run
+
+MARK = ".mug-eval-pages"
+"""Says that a folder is a site of ours, which may be written anew."""
+
+_STATIC = ("style.css", "sort.js", "game.js")
+_OWN = ("index.html", "board.html", "static", "data", "img", MARK)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What was built.
+
+    Attributes:
+        runs: how many runs have pages.
+        games: how many games.
+        left_out: (run, why it has no page).
+    """
+
+    runs: int
+    games: int
+    left_out: tuple[tuple[str, str], ...]
+
+
+def build_site(
+    out: Path,
+    folder: Path,
+    *,
+    against: str | None = None,
+    places: Places | None = None,
+    seed: int = 0,
+    note: Callable[[str], None] = lambda _: None,
+) -> Site:
+    """Build the pages of all runs below a folder.
+
+    ``index.html`` is written last, so that a site that was cut off does not look whole; giving the command again builds it anew.
+
+    Args:
+        out: the result folders, at any depth.
+        folder: where the site goes: a new or empty folder, or a site of ours.
+        against: the model that the others are held against.
+        places: where data may lie that the runs' records do not lead to.
+        seed: of all draws.
+        note: told what is being done, one line each.
+
+    Raises:
+        UserError: no run is there, or the folder holds something else.
+        RunStopped: the disk is full.
+    """
+    jinja = environment()
+    if folder.resolve() == out.resolve():
+        raise UserError(f"{folder} holds the runs; choose another folder for the pages")
+    found = find_families(out, against, seed=seed)
+    _clear(folder)
+    games = 0
+    try:
+        (folder / "static").mkdir(parents=True, exist_ok=True)
+        for name in _STATIC:
+            _write(folder / "static" / name, static_text(name))
+        with PictureBook(folder / "img", places or Places()) as book:
+            for family in found.families:
+                for member in family.members:
+                    note(f"{member.label} on {member.run.benchmark}: {len(member.run.right)} games")
+                    try:
+                        _write_run(folder, member, family, book)
+                        games += len(member.run.right)
+                    except UserError as error:
+                        found.left_out.append((member.slug, without_places(str(error))))
+        _write(folder / "board.html", render_board(board_of(found)))
+        page = jinja.get_template("index.html").render(title="Runs", found=found, benchmarks=_benchmarks(found))
+        _write(folder / "index.html", page)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    return Site(sum(len(family.members) for family in found.families), games, tuple(found.left_out))
+
+
+def board_of(found: Found) -> dict[str, Any]:
+    """A board of the runs that were found, in the form that ``render_board`` takes."""
+    rows = []
+    for family in found.families:
+        for member in family.members:
+            name, score = next(iter(member.scored.scores.items()))
+            group, run = member.scored.group, member.run
+            model = run.config.get("backbone")
+            rows.append(
+                {
+                    "id": member.slug,
+                    "method": _method(member.run),
+                    "backbone": without_places(str(model.get("model", ""))) if isinstance(model, dict) else "",
+                    "benchmark": run.benchmark,
+                    "score_name": name,
+                    "score": score.value,
+                    "low": score.low if score.low == score.low else None,
+                    "high": score.high if score.high == score.high else None,
+                    "n": member.scored.questions,
+                    "calls": group.cost["calls"],
+                    "tokens": tokens(group),
+                    "seconds": group.cost["seconds"],
+                    "reported": False,
+                    "source": "",
+                    "date": str(run.run.get("finished") or "")[:10],
+                    "command": command_line([str(word) for word in run.run.get("command") or []]),
+                    "sample": f"run-{member.slug}.html",
+                }
+            )
+    return {"schema": 1, "rows": rows}
+
+
+def _method(run: Run) -> str:
+    """``mad-vote`` of ``mad-vote-qwen``, with its ablation."""
+    try:
+        name, ablation = split_ablation(run.model)
+        method = split_model(name)[0]
+    except UserError:  # a name that this version does not know
+        return str(run.config["method"])
+    return method if ablation is None else f"{method}@{ablation}"
+
+
+def _benchmarks(found: Found) -> list[tuple[str, list[Family]]]:
+    names = sorted({family.base.run.benchmark for family in found.families})
+    return [(name, [family for family in found.families if family.base.run.benchmark == name]) for name in names]
+
+
+def _write_run(folder: Path, member: Shown, family: Family, book: PictureBook) -> None:
+    data = folder / "data" / member.slug
+    data.mkdir(parents=True, exist_ok=True)
+    for name, content in game_files(member, family, book):
+        _write(data / name, content)
+    _write(folder / f"games-{member.slug}.html", games_html(member, family))
+    _write(folder / f"run-{member.slug}.html", run_html(member, family))
+
+
+def _clear(folder: Path) -> None:
+    """Make a site's folder ours, without what an earlier one left.
+
+    Raises:
+        UserError: something else is in it.
+        RunStopped: it cannot be made.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file; choose a folder for the pages")
+    try:
+        if folder.exists() and any(folder.iterdir()) and not (folder / MARK).is_file():
+            raise UserError(f"{folder} holds something else than pages of ours; choose a new folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder / MARK, "Pages written by mug-eval view; the next build writes this folder anew.\n")
+        for path in folder.iterdir():
+            if path.name == MARK or path.is_symlink():
+                continue
+            if path.name in _OWN and path.is_dir():
+                shutil.rmtree(path)
+            elif path.name in _OWN or (path.suffix == ".html" and path.name.startswith(("run-", "games-"))):
+                path.unlink()
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+
+
+def _write(path: Path, text: str) -> None:
+    # A page is not worth an fsync: it can be built again.
+    path.write_text(text, encoding="utf-8", newline="\n")
