@@ -179,3 +179,15 @@ def test_absent_things_are_absent_and_adversarial_ones_are_near() -> None:
             assert not scene.named(*absent(scene, how, rng))
         colour, shape = absent(FIXED, "adversarial", rng)
         assert FIXED.named(colour) and FIXED.named("", shape)
+
+
+def test_questions_are_english() -> None:
+    asked = []
+    for number in range(600):
+        rng = random.Random(number)
+        scene = draw_scene(scene_seed("train", 9, number))
+        query = draw_query(KINDS[number % len(KINDS)], scene, rng)
+        if query is not None:
+            asked += [ask_yes_no(query, scene, rng).text, ask_choice(query, scene, rng).text]
+    assert any("an orange" in text for text in asked) and any("crosses" in text for text in asked)
+    assert not [text for text in asked if " a o" in text or "crosss" in text or " an " in text.replace(" an orange", "")]

@@ -22,6 +22,7 @@ from mug_eval.reference_vlm.questions import (
     ask_yes_no,
     draw_query,
     edit_for,
+    plural,
     reason,
 )
 from mug_eval.reference_vlm.scenes import SHAPES, Scene, draw_scene
@@ -235,5 +236,5 @@ def two_pictures(rng: random.Random) -> list[Call]:
 def more_asked(about: tuple[str, str]) -> Asked:
     """The question which of two images has more of something."""
     name = " ".join(filter(None, (about[0], about[1] or "object")))
-    text = f"Which image has more {name}s, <image 1> or <image 2>?"
+    text = f"Which image has more {plural(name)}, <image 1> or <image 2>?"
     return Asked(Query("count", (about,)), text, "choice", "", NO_MORE)

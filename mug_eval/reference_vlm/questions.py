@@ -98,6 +98,16 @@ def phrase(about: tuple[str, str]) -> str:
     return " ".join(filter(None, (colour, shape or "object")))
 
 
+def plural(name: str) -> str:
+    """``red objects``, ``crosses``."""
+    return f"{name}es" if name.endswith("s") else f"{name}s"
+
+
+def with_article(name: str) -> str:
+    """``a red star``, ``an orange star``."""
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
 def value_of(query: Query, scene: Scene) -> str | None:
     """The true value over a scene; None if the thing asked about is not there exactly once."""
     found = [scene.named(*about) for about in query.about]
@@ -232,14 +242,14 @@ def ask_yes_no(query: Query, scene: Scene, rng: random.Random) -> Asked:
     """The query as a yes/no question; questions that name a value name the true one half of the time."""
     names = [phrase(about) for about in query.about]
     if query.aspect == "exists":
-        return Asked(query, f"Is there a {names[0]} in the image?", "yes_no", "yes")
+        return Asked(query, f"Is there {with_article(names[0])} in the image?", "yes_no", "yes")
     if query.aspect == "side":
         return Asked(query, f"Is the {names[0]} {_SIDES[query.side]} the {names[1]}?", "yes_no", "yes")
     truth = value_of(query, scene)
     assert truth is not None, "a query is put over a scene that can answer it"
     claim = truth if rng.random() < 0.5 else rng.choice(wrong_values(query, truth, rng))
     texts: dict[Aspect, str] = {
-        "count": f"Are there exactly {claim} {names[0]}s in the image?",
+        "count": f"Are there exactly {claim} {plural(names[0])} in the image?",
         "colour": f"Is the {names[0]} {claim}?",
         "shape": f"Is the {names[0]} a {claim}?",
         "size": f"Is the {names[0]} {claim}?",
@@ -253,7 +263,7 @@ def ask_open(query: Query) -> Asked:
     """The query as a question for its value; ``exists`` and ``side`` have none but yes and no."""
     names = [phrase(about) for about in query.about]
     texts: dict[Aspect, str] = {
-        "count": f"How many {names[0]}s are there in the image?",
+        "count": f"How many {plural(names[0])} are there in the image?",
         "colour": f"What colour is the {names[0]}?",
         "shape": f"What shape is the {names[0]}?",
         "size": f"What size is the {names[0]}?",
