@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from mug_eval.benchmarks import load_task, task_names
 from mug_eval.errors import UserError
 from mug_eval.leaderboard.entry import read_entries
 from mug_eval.leaderboard.reference import Reported, read_reference
+from mug_eval.report.board_page import render_board
 
 SCHEMA = 1
 
@@ -26,7 +26,6 @@ COLUMNS = (
     *("reported", "source", "date", "command", "sample", "note"),
 )
 
-_PAGE = "mug_eval.report.board_page"
 _NOTE = "Made by `mug-eval board` from `entries/` and `reference/`; what each number means: `docs/statistics.md`, `docs/leaderboards.md`."
 
 Row = Mapping[str, Any]
@@ -56,17 +55,17 @@ def make_board(folder: Path) -> dict[str, Any]:
 
 
 def board_files(board: Mapping[str, Any]) -> dict[str, str]:
-    """The files of a board, name -> content; the page only where this version of mug_eval can make it."""
-    files = {
+    """The files of a board, name -> content.
+
+    Raises:
+        UserError: Jinja2, which makes the page, is not installed.
+    """
+    return {
         "leaderboard.json": json.dumps(board, indent=2, ensure_ascii=True, allow_nan=False) + "\n",
         "leaderboard.csv": _csv(board["rows"]),
         "leaderboard.md": _markdown(board),
+        "leaderboard.html": render_board(board),
     }
-    if _can_make_pages():
-        from importlib import import_module
-
-        files["leaderboard.html"] = import_module(_PAGE).render_board(board)
-    return files
 
 
 def write_board(folder: Path) -> list[Path]:
@@ -99,13 +98,6 @@ def check_board(folder: Path) -> None:
 def _stale(folder: Path) -> dict[Path, str]:
     files = {folder / name: content for name, content in board_files(make_board(folder)).items()}
     return {path: content for path, content in files.items() if not path.is_file() or path.read_bytes() != content.encode()}
-
-
-def _can_make_pages() -> bool:
-    try:
-        return importlib.util.find_spec(_PAGE) is not None
-    except ModuleNotFoundError:  # the package above it
-        return False
 
 
 def _measured(entry: Row) -> Iterable[dict[str, Any]]:

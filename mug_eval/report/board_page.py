@@ -14,12 +14,13 @@ _NUMBERS = ("score", "low", "high", "n", "calls", "tokens", "seconds")
 _WORDS = ("id", "method", "backbone", "benchmark", "score_name", "source", "date", "command", "sample")
 
 
-def render_board(board: Mapping[str, Any]) -> str:
+def render_board(board: Mapping[str, Any], in_site: bool = False) -> str:
     """The board as HTML that needs no other file.
 
     Args:
         board: ``{"schema": 1, "rows": [{"id", "method", "backbone", "benchmark", "score_name", "score", "low", "high", "n", "calls",
             "tokens", "seconds", "reported", "source", "date", "command", "sample"}]}``, null where unknown; scores in percent.
+        in_site: beside the pages of runs, so that it leads to them.
 
     Raises:
         UserError: another schema, or a row that is not one.
@@ -32,7 +33,8 @@ def render_board(board: Mapping[str, Any]) -> str:
         environment()
         .get_template("board.html")
         .render(
-            title="Board",
+            title="Board" if in_site else "mug_eval: leaderboard",
+            in_site=in_site,
             rows=rows,
             benchmarks=sorted({row["benchmark"] for row in rows}),
             style=static_text("style.css"),

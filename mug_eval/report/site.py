@@ -88,7 +88,7 @@ def build_site(
                         games += len(member.run.right)
                     except UserError as error:
                         found.left_out.append((member.slug, without_places(str(error))))
-        _write(folder / "board.html", render_board(board_of(found)))
+        _write(folder / "board.html", render_board(board_of(found), in_site=True))
         page = jinja.get_template("index.html").render(title="Runs", found=found, benchmarks=_benchmarks(found))
         _write(folder / "index.html", page)
     except OSError as error:
