@@ -91,7 +91,7 @@ def described_questions(scene: Scene, rng: random.Random, count: int) -> list[Ca
     """Questions about one picture, answered after a description: chains of thought, first turns of debates and games."""
     calls: list[Call] = []
     for _ in range(count):
-        query = draw_query(rng.choice((*KINDS, "spatial", "quantity")), scene, rng)
+        query = draw_query(rng.choice((*KINDS, "spatial", "quantity", "quantity")), scene, rng)
         if query is None:
             continue
         asked = put(query, scene, rng)
@@ -134,7 +134,7 @@ def drilled_questions(scene: Scene, rng: random.Random, count: int) -> list[Call
 
     Each reason names what it is about, so no question is needed; what does follow from a question only (``so yes``) is left out.
     """
-    kinds = rng.choices(KINDS, weights=(4, 3, 2, 4, 1), k=count)
+    kinds = rng.choices(KINDS, weights=(3, 8, 1, 3, 1), k=count)  # counts are learnt last
     queries = filter(None, (draw_query(kind, scene, rng) for kind in kinds))
     reasons = dict.fromkeys(_without_question(query, scene) for query in queries)
     messages = turn((picture("true"), "Look everything up."))

@@ -1,9 +1,9 @@
 """Train the reference model from nothing: ``python -m mug_eval.reference_vlm.train --out FOLDER``.
 
-Eight stages, each a seeded stream of scenes: ``tower`` (the vision tower names cells), ``see`` (describe, answer), ``play`` (the calls of
+Nine stages, each a seeded stream of scenes: ``tower`` (the vision tower names cells), ``see`` (describe, answer), ``play`` (the calls of
 the methods' games), ``settle`` (the same while the rate falls), ``read`` (mostly answers after descriptions), ``choose`` (finding a value
 among the options and naming its letter, which is learnt late), ``drill`` (many things looked up in one list, lists that often differ
-compared) and ``last`` (everything once more while the rate falls to nothing). Kill it
+compared), ``last`` (everything once more while the rate falls to nothing) and ``count`` (the same for what was weakest). Kill it
 at any time; the same command goes on from the last checkpoint. One thread: two threads on a busy machine were slower than one. Two
 processes that average their gradients are faster: ``torchrun --nproc-per-node 2 -m mug_eval.reference_vlm.train --out FOLDER``. Products
 are computed in bfloat16.
@@ -94,6 +94,7 @@ STAGES = (
     Stage("choose", 3000, 16, 1e-3, 1.0, 0.2, short=1, described=2, concluded=6),
     Stage("drill", 3000, 16, 1e-3, 0.0, 0.6, plans=0.3, short=1, described=3, concluded=1, drilled=0.5),
     Stage("last", 5000, 16, 8e-4, 1.0, 0.6, plans=0.3, short=1, described=4, concluded=1, drilled=0.2),
+    Stage("count", 800, 16, 5e-4, 1.0, 0.5, plans=0.3, short=1, described=5, drilled=0.5),
 )
 _LONGEST = 700
 """Tokens of a row beyond which calls are left out: attention costs the square, and a game of five agents would hold up a whole batch."""
