@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
 
     It is written beside its place, flushed to the disk (fsync) and renamed, so that a reader or a kill sees the old file or the new
     one, never a half. The folder's own entry is flushed too, where the system can. The name beside its place is always the same, so
-    that kills leave at most one behind; hence one writer at a time (``engine.lock``). The folder is made if it is not there.
+    that kills leave at most one behind; a second writer of the same file waits for the first. The folder is made if it is not there.
 
     Raises:
         RunStopped: the disk is full or cannot be written; the old file stays as it was.
@@ -25,17 +26,38 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     partial = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with partial.open("wb") as file:
+        with _sole(partial) as file:
+            try:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+                partial.replace(path)
+            except BaseException:
+                partial.unlink(missing_ok=True)
+                raise
         _flush_folder(path.parent)
     except OSError as error:
         raise cannot_write(path, error) from error
+
+
+def _sole(partial: Path) -> BinaryIO:
+    """The file beside its place, empty and locked: whoever else writes it waits until it is closed, and then makes a new one."""
+    while True:
+        file = partial.open("ab")
+        try:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                same = os.path.samestat(os.fstat(file.fileno()), partial.stat())
+            except FileNotFoundError:  # renamed or removed by who held it
+                same = False
+            if same:
+                file.truncate(0)
+                return file
+        except BaseException:
+            file.close()
+            raise
+        file.close()
 
 
 def atomic_write(path: Path, content: bytes | str) -> None:

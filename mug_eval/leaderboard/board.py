@@ -158,10 +158,18 @@ def _csv(rows: Sequence[Row]) -> str:
     writer = csv.DictWriter(buffer, COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(
-        {name: "" if row[name] is None else str(row[name]).lower() if name == "reported" else row[name] for name in COLUMNS}
+        {
+            name: "" if row[name] is None else str(row[name]).lower() if name == "reported" else _no_formula(row[name])
+            for name in COLUMNS
+        }
         for row in rows
     )
     return buffer.getvalue()
+
+
+def _no_formula(value: Any) -> Any:
+    """A spreadsheet takes a text that begins like a formula for one."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value
 
 
 def _markdown(board: Mapping[str, Any]) -> str:
@@ -186,13 +194,14 @@ def _markdown(board: Mapping[str, Any]) -> str:
 
 def _table(rows: Sequence[Row]) -> str:
     names = list(dict.fromkeys(row["score_name"] for row in sorted(rows, key=_score_place)))
-    heads = ["method", "backbone", *names, "n", "calls", "tokens", "seconds", "from"]
+    heads = ["method", "backbone", *map(_cell, names), "n", "calls", "tokens", "seconds", "from"]
     lines = [heads, ["---", "---", *("---:" for _ in range(len(names) + 4)), "---"]]
     for group in {row["id"]: [other for other in rows if other["id"] == row["id"]] for row in rows}.values():
         first, by_name = group[0], {row["score_name"]: row for row in group}
         scores = [_with_interval(by_name.get(name)) for name in names]
         doubt = f", {first['note']}" if first["note"] else ""
-        source = f"[reported {first['date']}]({first['source']}){doubt}" if first["reported"] else f"`{first['id']}`"
+        link = (first["source"] or "").replace("(", "%28").replace(")", "%29")  # which would end the link
+        source = f"[reported {first['date']}]({link}){doubt}" if first["reported"] else f"`{first['id']}`"
         costs = [_number(first[name], digits) for name, digits in (("n", 0), ("calls", 2), ("tokens", 0), ("seconds", 2))]
         cells = [_cell(first["method"]), _cell(first["backbone"]), *scores, *costs]
         lines.append([*(f"*{cell}*" if first["reported"] and cell else cell for cell in cells), source])
@@ -210,5 +219,5 @@ def _number(value: float | None, digits: int) -> str:
 
 
 def _cell(text: str) -> str:
-    """A text that neither ends a table's cell nor marks anything up."""
-    return "".join(f"\\{char}" if char in "\\`*_|<>[]" else char for char in text)
+    """A text that neither ends a table's cell or line nor marks anything up."""
+    return "".join(f"\\{char}" if char in "\\`*_|<>[]" else char for char in " ".join(text.split()))

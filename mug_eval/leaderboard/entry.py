@@ -12,7 +12,7 @@ from mug_eval.atomic import atomic_write
 from mug_eval.benchmarks import load_task
 from mug_eval.configuration import config_hash
 from mug_eval.errors import UserError
-from mug_eval.leaderboard.fields import Fields, read_json
+from mug_eval.leaderboard.fields import Fields, read_json, unprintable
 from mug_eval.leaderboard.private import private_parts
 from mug_eval.leaderboard.reproduce import command_of
 from mug_eval.statistics.bootstrap import RESAMPLES, resample
@@ -141,7 +141,10 @@ def read_entries(folder: Path) -> list[dict[str, Any]]:
         if path.suffix != ".json" or not path.is_file():
             raise UserError(f"{path}: not a row of the board (<id>.json); remove it")
         entry = read_json(path)
-        check_entry(entry, path)
+        try:
+            check_entry(entry, path)
+        except RecursionError:
+            raise UserError(f"{path}: nested too deeply") from None
         found.append(entry)
     return found
 
@@ -153,6 +156,9 @@ def check_entry(entry: Any, file: Path) -> None:
         UserError: it is not; one line with the file and the field.
     """
     top = Fields(entry, file)
+    dark = unprintable(entry)
+    if dark is not None:
+        raise top.wrong(dark, "has characters that do not show (marks of direction, halves of pairs, controls); take them out")
     if top.whole("schema") != SCHEMA:
         raise top.wrong("schema", f"must be {SCHEMA}: this version of mug_eval knows no other")
     model, name, settings = top.text("model", NAME), top.text("id", NAME), top.text("config_sha256", _SHA256)
@@ -186,8 +192,9 @@ def check_entry(entry: Any, file: Path) -> None:
 
 def _check_settings(top: Fields) -> str:
     method = top.fields("method")
-    method.text("name", NAME)
-    method.plain("config")
+    played, config = method.text("name", NAME), method.plain("config")
+    if played == "sc" and type(config.get("k", 0)) is not int:  # it is a part of the row's name
+        raise method.wrong("config.k", "must be a whole number")
     method.text_or_none("ablation", NAME)
     method.text("sha256", _SHA256)
     method.done()

@@ -13,6 +13,7 @@ from mug_eval.errors import UserError
 from mug_eval.names import unknown
 
 _MOST_BYTES = 1 << 20
+_LARGEST = 1e15
 
 
 def read_json(path: Path) -> Any:
@@ -33,6 +34,24 @@ def read_json(path: Path) -> Any:
         raise UserError(f"{path}: nested too deeply") from None
     except ValueError as error:
         raise UserError(f"{path}: not JSON ({error})") from None
+
+
+def unprintable(value: Any, where: str = "") -> str | None:
+    """The first field of a JSON value, in whose name or text something does not show as it is, or None.
+
+    Bidirectional marks would make a row read other than it is, and halves of surrogate pairs have no bytes in UTF-8. Line ends may
+    stand in a setting.
+    """
+    if isinstance(value, str):
+        return None if value.replace("\n", "").replace("\t", "").isprintable() else where
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, entry in parts:
+        if isinstance(name, str) and not name.isprintable():
+            return f"{where}.{name!a}".removeprefix(".")
+        found = unprintable(entry, f"{where}.{name}".removeprefix("."))
+        if found is not None:
+            return found
+    return None
 
 
 def _no_constant(text: str) -> Any:
@@ -119,8 +138,9 @@ class Fields:
     def number(self, name: str, low: float = -math.inf, high: float = math.inf) -> float:
         """A finite number within bounds."""
         value = self.take(name)
-        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if not number or not low <= value <= high:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        # Compared before it is converted: JSON has whole numbers that no float can hold.
+        if not number or not -_LARGEST < value < _LARGEST or not low <= value <= high:
             raise self.wrong(name, f"must be a number{_range(low, high)}, not {_short(value)}")
         return float(value)
 

@@ -8,12 +8,26 @@ from typing import Any
 
 _URL = re.compile(r"https?://[^\s'\"]+")
 _PRIVATE = (
-    ("a path of a machine", re.compile(r"(?<![\w.])(?:~|\.\.?)?/[\w.@-]+/[\w.@/-]+|(?<!\w)~/|\b[A-Za-z]:\\|\\\\\w|file://")),
-    ("a key", re.compile(r"\b(?:sk-[\w-]{8,}|hf_\w{8,}|gh[pousr]_\w{16,}|AKIA[0-9A-Z]{12,}|AIza[\w-]{20,}|Bearer\s+\S+)")),
+    (
+        "a path of a machine",
+        re.compile(
+            r"(?<![\w.])(?:~|\.\.?)?/[\w.@-]+/[\w.@/-]+|(?<!\w)~/|(?<![^\s='\":(])/[A-Za-z_][\w.-]*|\$\{?[A-Za-z_]\w*\}?/"
+            r"|\b[A-Za-z]:\\|\\\\\w|file://"
+        ),
+    ),
+    (
+        "a key",
+        re.compile(
+            r"\b(?:[sp]k-[\w-]{8,}|hf_\w{8,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|(?:gsk|xai|nvapi|r8)[-_][\w-]{16,}"
+            r"|AKIA[0-9A-Z]{12,}|AIza[\w-]{20,}|Bearer\s+\S+)"
+            r"|(?i:api[-_]?key|access[-_]?token|secret|password)['\"]?\s*[=:]\s*['\"]?[^\s'\"]{8,}"
+        ),
+    ),
     (
         "an address of a private network",
         re.compile(
-            r"\b(?:localhost|127(?:\.\d{1,3}){3}|10(?:\.\d{1,3}){3}|192\.168(?:\.\d{1,3}){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d{1,3}){2})\b"
+            r"\[(?:::1?|f[cde][0-9a-f]{2}:[0-9a-f:]*)\]|\b(?:[\w-]+\.)+(?:internal|local|lan)\b(?!\.)"
+            r"|\b(?:localhost|0\.0\.0\.0|169\.254(?:\.\d{1,3}){2}|127(?:\.\d{1,3}){3}|10(?:\.\d{1,3}){3}|192\.168(?:\.\d{1,3}){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d{1,3}){2})\b"
         ),
     ),
     ("a user name or password in an address", re.compile(r"://[^/\s'\"]*@")),

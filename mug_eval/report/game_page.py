@@ -67,6 +67,11 @@ def game_files(member: Shown, family: Family, book: PictureBook) -> Iterator[tup
             game = shown(_game(member, record, book))
         except RecursionError as error:
             raise UserError(f"the game {record['index']!r} is nested too deeply; the file was changed from outside") from error
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise UserError(
+                f"the game {record['index']!r} has not the shape of a game ({type(error).__name__}: {error}); "
+                "the file was changed from outside"
+            ) from error
         order.append(record["index"])
         rows.append(_row(game, run.right[record["index"]]))
         chunk.append(game)

@@ -136,8 +136,8 @@ class PictureBook:
                 "The pictures are not here: the benchmark's file that this run was played with is not where it was. "
                 "Give it with --data-file."
             )
-        folder, note = self._counterfactuals(run, pictures, size) if pictures else (None, "")
         try:
+            folder, note = self._counterfactuals(run, pictures, size) if pictures else (None, "")
             benchmark = open_benchmark(
                 load_task(run.benchmark),
                 work_dir=Path(self._temporary.name),
@@ -147,6 +147,8 @@ class PictureBook:
             )
         except (UserError, RunStopped) as error:
             return None, without_places(f"The pictures are not here: {error}")
+        except (KeyError, TypeError) as error:
+            raise UserError(f"run.json is damaged or of an older version ({type(error).__name__}: {error})") from error
         return benchmark, note
 
     def _tables(self, run: Run) -> Iterator[Path]:

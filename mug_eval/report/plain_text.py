@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -26,6 +27,8 @@ def shown(value: Any) -> Any:
         return {printable(str(name)): shown(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
         return [shown(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # Python writes and reads NaN; JSON, and so a browser, has no word for it
     return value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import functools
 import io
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -28,9 +29,13 @@ class _Pages(SimpleHTTPRequestHandler):
             self.send_error(HTTPStatus.FORBIDDEN, "these pages are for this machine")
             return None
         root = Path(self.directory).resolve()
-        path = Path(self.translate_path(self.path))
-        hidden = any(part.startswith(".") for part in path.parts[len(root.parts) :])
-        if hidden or not path.resolve().is_relative_to(root):
+        try:
+            path = Path(self.translate_path(self.path))
+            hidden = any(part.startswith(".") for part in path.parts[len(root.parts) :])
+            found = not hidden and path.resolve().is_relative_to(root)
+        except (ValueError, OSError, RuntimeError):  # a NUL, no UTF-8, a name too long, a link to itself: nothing that a page has
+            found = False
+        if not found:
             self.send_error(HTTPStatus.NOT_FOUND)
             return None
         return super().send_head()
@@ -49,6 +54,15 @@ class _Pages(SimpleHTTPRequestHandler):
         """See the base class; a terminal full of requests helps nobody."""
 
 
+class _Server(ThreadingHTTPServer):
+    """One that says nothing of a browser that went away in the middle of an answer."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """See the base class."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 @contextmanager
 def serving(folder: Path, port: int) -> Iterator[ThreadingHTTPServer]:
     """A server of a folder's pages; ``serve_forever`` is the caller's.
@@ -62,7 +76,7 @@ def serving(folder: Path, port: int) -> Iterator[ThreadingHTTPServer]:
     """
     handler = functools.partial(_Pages, directory=str(folder.resolve()))
     try:
-        server = ThreadingHTTPServer((HOST, port), handler)
+        server = _Server((HOST, port), handler)
     except OverflowError:
         raise UserError(f"--port {port}: a port is at most 65535") from None
     except OSError as error:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,17 +71,24 @@ def build_site(
         UserError: no run is there, or the folder holds something else.
         RunStopped: the disk is full.
     """
-    jinja = environment()
-    if folder.resolve() == out.resolve():
+    environment()  # before anything is cleared
+    if out.resolve().is_relative_to(folder.resolve()):
         raise UserError(f"{folder} holds the runs; choose another folder for the pages")
     found = find_families(out, against, seed=seed)
-    _clear(folder)
+    _claim(folder)
+    with _held(folder / MARK):
+        _clear(folder)
+        return _build(folder, found, places or Places(), note)
+
+
+def _build(folder: Path, found: Found, places: Places, note: Callable[[str], None]) -> Site:
+    jinja = environment()
     games = 0
     try:
         (folder / "static").mkdir(parents=True, exist_ok=True)
         for name in _STATIC:
             _write(folder / "static" / name, static_text(name))
-        with PictureBook(folder / "img", places or Places()) as book:
+        with PictureBook(folder / "img", places) as book:
             for family in found.families:
                 for member in family.members:
                     note(f"{member.label} on {member.run.benchmark}: {len(member.run.right)} games")
@@ -152,8 +161,27 @@ def _write_run(folder: Path, member: Shown, family: Family, book: PictureBook) -
     _write(folder / f"run-{member.slug}.html", run_html(member, family))
 
 
-def _clear(folder: Path) -> None:
-    """Make a site's folder ours, without what an earlier one left.
+@contextlib.contextmanager
+def _held(mark: Path) -> Iterator[None]:
+    """One build of a folder at a time: another would clear away what this one writes. The lock goes with its process."""
+    try:
+        file = mark.open("r")
+    except OSError as error:
+        raise cannot_write(mark, error) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"{mark.parent}: another mug-eval view is writing pages there; wait for it, or choose another folder"
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+
+
+def _claim(folder: Path) -> None:
+    """Make a site's folder ours.
 
     Raises:
         UserError: something else is in it.
@@ -165,11 +193,25 @@ def _clear(folder: Path) -> None:
         if folder.exists() and any(folder.iterdir()) and not (folder / MARK).is_file():
             raise UserError(f"{folder} holds something else than pages of ours; choose a new folder")
         folder.mkdir(parents=True, exist_ok=True)
+        if (folder / MARK).is_symlink():
+            (folder / MARK).unlink()
         _write(folder / MARK, "Pages written by mug-eval view; the next build writes this folder anew.\n")
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+
+
+def _clear(folder: Path) -> None:
+    """Take away what an earlier site left.
+
+    Raises:
+        RunStopped: it cannot be removed.
+    """
+    try:
         for path in folder.iterdir():
-            if path.name == MARK or path.is_symlink():
+            if path.name == MARK:
                 continue
-            if path.name in _OWN and path.is_dir():
+            # A link in the place of a folder of ours goes, and what it leads to stays: else pages would be written there.
+            if path.name in _OWN and path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             elif path.name in _OWN or (path.suffix == ".html" and path.name.startswith(("run-", "games-"))):
                 path.unlink()

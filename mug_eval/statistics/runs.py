@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -167,13 +168,25 @@ def read_run(folder: Path) -> Run:
             raise ValueError(f"predictions.tsv has {len(rows)} questions, items.tsv {len(right)}")
         if not isinstance(run["config"]["seed"], int) or not isinstance(scores["cost"], dict):
             raise TypeError("run.json or scores.json lacks what a run says")
+        objects = (scores["headline"], run["versions"], *(run["config"].get(name) or {} for name in ("config", "sampling")))
+        lists = (run.get(name) or [] for name in ("command", "notes"))
+        if not all(isinstance(one, dict) for one in objects) or not all(isinstance(one, list) for one in lists):
+            raise TypeError("run.json or scores.json has other shapes than a run's")
+        for name in ("model", "benchmark"):
+            if not _is_folder_name(run[name]):
+                raise ValueError(f"{name} is {ascii(run[name])[:60]}, which is the name of no folder")
         return Run(folder, run["model"], run["benchmark"], right, clusters, rows, scores, run)
     except FileNotFoundError as error:
         raise UserError(f"{error.filename}: no such file, though the run is marked complete; give its command again") from error
-    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, csv.Error) as error:
         raise UserError(
             f"{folder}: a file of this run is damaged ({type(error).__name__}: {error}); give its command again"
         ) from error
+
+
+def _is_folder_name(name: Any) -> bool:
+    """Whether it may be the last part of a path: names of a run are made into names of files, and must not lead elsewhere."""
+    return isinstance(name, str) and 0 < len(name) <= 255 and name.isprintable() and not re.search(r"[/\\]|^\.+$", name)
 
 
 def _rows(path: Path) -> dict[str, dict[str, str]]:
