@@ -12,8 +12,8 @@ import pytest
 from run_folders import cost, game, write_run
 
 from mug_eval.cli import main
-from mug_eval.report.chart import FORMATS, Chart, Panel, Point, Series, draw
 from mug_eval.report.figures import figures_of, finished_groups
+from mug_eval.report.plot import FORMATS, Chart, Panel, Point, Series, draw
 
 
 def hits(share: float, seed: int, n: int = 40) -> dict[str, bool]:

@@ -335,8 +335,22 @@ def test_rows_of_the_board_are_sorted_measured_and_reported_side_by_side(tmp_pat
     assert [row["score"] for row in rows if row["benchmark"] == "MMStar@dddddddd"] == [70.0]
 
 
+def test_what_a_row_was_played_with_otherwise_stands_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    board = tmp_path / "board"
+    sizes = (("plain", None, "exact_matching"), ("small", [224, 224], "chatgpt-0125"))
+    for name, size, judge in sizes:
+        run = finished_run(tmp_path / name, benchmark="MMStar", judge=judge, config={"image_size": size})
+        write_entry({**entry_of(run)}, board / "entries")
+    notes = [row["note"] for row in make_board(board)["rows"]]
+    assert sorted(notes, key=str) == [None, "pictures at 224x224, judged by chatgpt-0125"]
+    assert main(["board", "--board", str(board)]) == 0
+    for file in ("leaderboard.md", "leaderboard.csv", "leaderboard.html"):
+        assert "pictures at 224x224, judged by chatgpt-0125" in (board / file).read_text(), file
+
+
 def test_a_page_is_made_of_the_board_only_where_this_version_can(tmp_path: Path) -> None:
     from mug_eval.report import board_page as page
+
     board = tmp_path / "board"
     shutil.copytree(BOARD / "reference", board / "reference")
     assert main(["board", "--board", str(board)]) == 0

@@ -29,6 +29,7 @@ from mug_eval.report.game_page import script
 from mug_eval.report.pictures import outline
 from mug_eval.report.plain_text import command_line, without_places
 from mug_eval.report.serve import serving
+from mug_eval.report.site import board_of
 from mug_eval.statistics.compare import compare
 from mug_eval.statistics.runs import Group
 
@@ -291,16 +292,34 @@ def row(**changes: Any) -> dict[str, Any]:
 def test_the_board_greys_reported_rows_and_follows_only_links_to_the_web() -> None:
     rows = [
         row(low=75.0, high=84.0, calls=11.0),
-        row(reported=True, source="https://example.org/paper", score=None),
+        row(reported=True, source="https://example.org/paper", score=None, note="from a summary"),
         row(method=HOSTILE[1], source="javascript:alert(1)", sample="javascript:alert(2)", command=HOSTILE[0]),
     ]
     markup = Markup(render_board({"schema": 1, "rows": rows}))
+    assert "from a summary" in markup.words, "what a reader must know of a row stands beside it"
     links = [attributes["href"] for tag, attributes in markup.tags if tag == "a"]
     assert "https://example.org/paper" in links and not any("javascript" in str(link) for link in links)
     assert [attributes.get("class") for tag, attributes in markup.tags if tag == "tr"][1:] == [None, "reported", None]
     assert [tag for tag, _ in markup.tags].count("script") == 1 and "img" not in [tag for tag, _ in markup.tags]
     reach = [attributes for tag, attributes in markup.tags if tag == "line" and attributes["class"] == "reach"]
     assert len(reach) == 1 and (reach[0]["x1"], reach[0]["x2"]) == ("75.00", "84.00")
+
+
+def test_runs_on_other_questions_have_a_column_of_their_own_on_the_board(tmp_path: Path) -> None:
+    right = {str(number): number % 3 > 0 for number in range(12)}
+    write_run(tmp_path / "whole", right)
+    write_run(tmp_path / "part", dict(list(right.items())[:6]), limit=6)
+    write_run(tmp_path / "small", right, model="cot-toy", config={"image_size": [224, 224]})
+    rows = board_of(find_families(tmp_path))["rows"]
+    assert sorted((row["benchmark"], row["n"]) for row in rows) == [
+        ("ScenesMCQ", 12),
+        ("ScenesMCQ", 12),
+        ("ScenesMCQ, first 6", 6),
+    ]
+    assert {row["method"]: row["note"] for row in rows if row["n"] == 12} == {"direct": None, "cot": "pictures at 224x224"}
+    write_run(tmp_path / "other", right, model="cot-toy", config={"dataset_sha256": "e" * 64})
+    names = {row["benchmark"] for row in board_of(find_families(tmp_path))["rows"]}
+    assert names == {"ScenesMCQ@dddddddd", "ScenesMCQ@dddddddd, first 6", "ScenesMCQ@eeeeeeee"}
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def command(argv: Sequence[str]) -> int:
         UserError: nothing is finished, a run is damaged, or matplotlib is not installed.
         RunStopped: the disk is full.
     """
-    from mug_eval.report.chart import FORMATS, draw, require_matplotlib
+    from mug_eval.report.plot import FORMATS, draw, require_matplotlib
 
     parser = Parser(
         "mug-eval figures",

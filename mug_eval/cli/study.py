@@ -106,7 +106,7 @@ def _parser(study: Study) -> Parser:
 
 def _study(study: Study, argv: Sequence[str]) -> int:
     args = _parser(study).read(argv)
-    from mug_eval.report.chart import require_matplotlib
+    from mug_eval.report.plot import require_matplotlib
     from mug_eval.studies.playing import cast
 
     if args.work_dir is None:

@@ -120,8 +120,19 @@ def _measured(entry: Row) -> Iterable[dict[str, Any]]:
             "date": entry["date"],
             "command": entry["command"],
             "sample": entry["samples"][0] if entry["samples"] else None,
-            "note": None,
+            "note": played_otherwise(entry["decoding"]["preset"], entry["resolution"], entry["judge"], entry["seeds"]),
         }
+
+
+def played_otherwise(preset: str, size: Sequence[int] | None, judge: str, seeds: Sequence[int]) -> str | None:
+    """What makes a row compare with others only in part: runs of another resolution, decoding or judge stand in the same column."""
+    parts = (
+        "paper preset" if preset == "paper" else "",
+        f"pictures at {size[0]}x{size[1]}" if size else "",
+        f"judged by {judge}" if judge != "exact_matching" else "",
+        f"mean of {len(seeds)} seeds" if len(seeds) > 1 else "",
+    )
+    return ", ".join(part for part in parts if part) or None
 
 
 def _reported(one: Reported) -> dict[str, Any]:
@@ -199,9 +210,9 @@ def _table(rows: Sequence[Row]) -> str:
     for group in {row["id"]: [other for other in rows if other["id"] == row["id"]] for row in rows}.values():
         first, by_name = group[0], {row["score_name"]: row for row in group}
         scores = [_with_interval(by_name.get(name)) for name in names]
-        doubt = f", {first['note']}" if first["note"] else ""
+        doubt = f", {_cell(first['note'])}" if first["note"] else ""
         link = (first["source"] or "").replace("(", "%28").replace(")", "%29")  # which would end the link
-        source = f"[reported {first['date']}]({link}){doubt}" if first["reported"] else f"`{first['id']}`"
+        source = f"[reported {first['date']}]({link}){doubt}" if first["reported"] else f"`{first['id']}`{doubt}"
         costs = [_number(first[name], digits) for name, digits in (("n", 0), ("calls", 2), ("tokens", 0), ("seconds", 2))]
         cells = [_cell(first["method"]), _cell(first["backbone"]), *scores, *costs]
         lines.append([*(f"*{cell}*" if first["reported"] and cell else cell for cell in cells), source])

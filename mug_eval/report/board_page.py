@@ -11,7 +11,7 @@ from mug_eval.errors import UserError
 from mug_eval.report.templating import environment, script_hash, static_text
 
 _NUMBERS = ("score", "low", "high", "n", "calls", "tokens", "seconds")
-_WORDS = ("id", "method", "backbone", "benchmark", "score_name", "source", "date", "command", "sample")
+_WORDS = ("id", "method", "backbone", "benchmark", "score_name", "source", "date", "command", "sample", "note")
 
 
 def render_board(board: Mapping[str, Any], in_site: bool = False) -> str:
@@ -19,7 +19,7 @@ def render_board(board: Mapping[str, Any], in_site: bool = False) -> str:
 
     Args:
         board: ``{"schema": 1, "rows": [{"id", "method", "backbone", "benchmark", "score_name", "score", "low", "high", "n", "calls",
-            "tokens", "seconds", "reported", "source", "date", "command", "sample"}]}``, null where unknown; scores in percent.
+            "tokens", "seconds", "reported", "source", "date", "command", "sample", "note"}]}``, null where unknown; scores in percent.
         in_site: beside the pages of runs, so that it leads to them.
 
     Raises:

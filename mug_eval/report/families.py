@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,11 +16,8 @@ from mug_eval.statistics.compare import Compared, Scored, compare
 from mug_eval.statistics.definition import sums_of
 from mug_eval.statistics.games import game_statistics
 from mug_eval.statistics.paired import Paired, compare_hits
-from mug_eval.statistics.runs import Group, Run, read_run
+from mug_eval.statistics.runs import Group, Run, folders_below, read_run
 from mug_eval.statistics.scores import scores_of
-
-_DEEPEST = 6
-"""Folders below OUT that are looked into: <demo>/<results>/<seed>/<model>/<benchmark> and one more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +88,7 @@ def find_families(out: Path, against: str | None = None, *, seed: int = 0) -> Fo
     out = out.resolve()
     found = Found()
     runs: list[tuple[str, Run]] = []
-    for folder in _folders(out):
+    for folder in folders_below(out):
         name = "/".join(folder.parts[-2:]) if folder == out else folder.relative_to(out).as_posix()
         try:
             runs.append((name, read_run(folder)))
@@ -123,16 +119,6 @@ def fixed_and_broken(one: Run, other: Run) -> Paired:
     """Two runs of one family, question by question."""
     order = list(one.right)
     return compare_hits([one.right[i] for i in order], [other.right[i] for i in order], [one.clusters[i] for i in order])
-
-
-def _folders(out: Path) -> Iterator[Path]:
-    for place, inner, files in os.walk(out):
-        folder = Path(place)
-        if "plan.json" in files:
-            inner.clear()
-            yield folder
-        deep = len(folder.relative_to(out).parts)
-        inner[:] = sorted(name for name in inner if not name.startswith(".")) if deep < _DEEPEST else []
 
 
 def _slugs(names: Sequence[str]) -> dict[str, str]:

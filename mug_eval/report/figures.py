@@ -7,18 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mug_eval.errors import UserError
-from mug_eval.report.chart import CAPTION, Chart, Panel, Point, Series
+from mug_eval.report.plot import CAPTION, Chart, Panel, Point, Series
 from mug_eval.statistics.comparable import obstacles
 from mug_eval.statistics.cost import CONTROL, tokens
 from mug_eval.statistics.games import Detection, game_statistics
-from mug_eval.statistics.runs import Group, by_seed, read_run
+from mug_eval.statistics.measure import Measured, measure
+from mug_eval.statistics.runs import Group, by_seed, folders_below, read_run
 from mug_eval.statistics.scores import Score
-from mug_eval.studies.measure import Measured, measure
 
 COST_CAPTION = f"{CAPTION} Points of the same price are set a little apart."
-
-_DEEPEST = 4
-"""Folders between a place and the runs in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +97,10 @@ def finished_groups(place: Path) -> list[Group]:
     """
     if not place.is_dir():
         raise UserError(f"{place}: no such folder; give a work-dir with finished runs")
-    found = [path for depth in range(_DEEPEST + 1) for path in place.glob("*/" * depth + "run.json")]
-    folders = sorted(path.parent for path in found if (path.parent / "plan.json").is_file())
+    begun = sorted(folders_below(place))
+    folders = [folder for folder in begun if (folder / "run.json").is_file()]
     if not folders:
-        begun = next((path for depth in range(_DEEPEST + 1) for path in place.glob("*/" * depth + "plan.json")), None)
-        state = f"no run is complete ({begun.parent} is not: give its command again)" if begun else "no run is there"
+        state = f"no run is complete ({begun[0]} is not: give its command again)" if begun else "no run is there"
         raise UserError(f"{place}: {state}; figures are drawn from finished runs, <work-dir>/<model>/<benchmark>")
     return by_seed([read_run(folder) for folder in folders])
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mug_eval.report.charts import cost_chart, survival_chart
 from mug_eval.report.families import Family, Shown, fixed_and_broken
+from mug_eval.report.page_charts import cost_chart, survival_chart
 from mug_eval.report.plain_text import command_line, without_places
 from mug_eval.report.templating import environment
 from mug_eval.statistics.cost import tokens

@@ -13,6 +13,7 @@ from typing import Any
 from mug_eval.ablations import split_ablation
 from mug_eval.atomic import cannot_write
 from mug_eval.errors import UserError
+from mug_eval.leaderboard.board import played_otherwise
 from mug_eval.plan import split_model
 from mug_eval.report.board_page import render_board
 from mug_eval.report.families import Family, Found, Shown, find_families
@@ -118,7 +119,7 @@ def board_of(found: Found) -> dict[str, Any]:
                     "id": member.slug,
                     "method": _method(member.run),
                     "backbone": without_places(str(model.get("model", ""))) if isinstance(model, dict) else "",
-                    "benchmark": run.benchmark,
+                    "benchmark": _questions(run, found),
                     "score_name": name,
                     "score": score.value,
                     "low": score.low if score.low == score.low else None,
@@ -132,9 +133,23 @@ def board_of(found: Found) -> dict[str, Any]:
                     "date": str(run.run.get("finished") or "")[:10],
                     "command": command_line([str(word) for word in run.run.get("command") or []]),
                     "sample": f"run-{member.slug}.html",
+                    "note": played_otherwise(run.config["preset"], run.config["image_size"], str(run.scores["judge"]), group.seeds),
                 }
             )
     return {"schema": 1, "rows": rows}
+
+
+def _questions(run: Run, found: Found) -> str:
+    """The benchmark, and which questions of it, so that numbers over others do not stand in its column (as on the leaderboard)."""
+    sha256 = str(run.config["dataset_sha256"])
+    beside = {
+        str(member.run.config["dataset_sha256"])
+        for family in found.families
+        for member in family.members
+        if member.run.benchmark == run.benchmark
+    }
+    name = run.benchmark if len(beside) == 1 else f"{run.benchmark}@{sha256[:8]}"
+    return name if run.run["limit"] is None else f"{name}, first {run.run['limit']}"
 
 
 def _method(run: Run) -> str:

@@ -19,7 +19,8 @@ from mug_eval.statistics.permutation import PERMUTATIONS, Exchanged, exchange_te
 from mug_eval.statistics.runs import Group
 from mug_eval.statistics.scores import Difference, Score, differences_of, scores_of
 
-_FEW_CLUSTERS = 20
+FEW_CLUSTERS = 20
+"""Below which clustered intervals are known to be too short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,8 +268,8 @@ def _notes(scored: Sequence[Scored], compared: Sequence[Compared]) -> Iterator[s
                 said.add(caveat)
                 yield caveat
     for one in scored:
-        few = f"{one.group.benchmark} has {one.clusters} clusters: with fewer than {_FEW_CLUSTERS} intervals come out too short"
-        if one.clusters < _FEW_CLUSTERS and few not in said:
+        few = f"{one.group.benchmark} has {one.clusters} clusters: with fewer than {FEW_CLUSTERS} intervals come out too short"
+        if one.clusters < FEW_CLUSTERS and few not in said:
             said.add(few)
             yield few
         missing = max(int(run.scores["missing"]) for run in one.group.runs)

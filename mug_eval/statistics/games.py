@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from mug_eval.benchmarks import load_task
 from mug_eval.errors import UserError
 from mug_eval.methods.mug import found_by_chance
 from mug_eval.statistics.intervals import Estimate, mean_interval, share_interval
@@ -84,7 +85,8 @@ class GameStatistics:
         silent: statements of the talk from which no answer could be read.
         detection: None where no game had an undercover.
         changed: None where nobody stated an answer before the talk.
-        by: kind of division (``category``, ``edit``, ``edit_type``) -> its value -> the same statistics over that part.
+        by: kind of division (``category``, ``edit``, ``edit_type``) -> its value -> the same statistics over that part;
+            a question of several categories (POPE) counts in each.
     """
 
     games: int
@@ -114,7 +116,7 @@ class Told:
     normals_lost: int
     votes: tuple[tuple[bool, float], ...]
     undercover: bool
-    parts: Mapping[str, str]
+    parts: Mapping[str, tuple[str, ...]]
 
 
 def game_statistics(group: Group, only: Collection[str] | None = None) -> GameStatistics:
@@ -131,8 +133,8 @@ def game_statistics(group: Group, only: Collection[str] | None = None) -> GameSt
     kinds = sorted({kind for one in told for kind in one.parts}, key=_KINDS.index)
     by: dict[str, dict[str, GameStatistics]] = {}
     for kind in kinds:
-        values = sorted({one.parts[kind] for one in told if kind in one.parts})
-        by[kind] = {value: _over([one for one in told if one.parts.get(kind) == value]) for value in values}
+        values = sorted({value for one in told for value in one.parts.get(kind, ())})
+        by[kind] = {value: _over([one for one in told if value in one.parts.get(kind, ())]) for value in values}
     return replace(_over(told), by=by)
 
 
@@ -160,8 +162,10 @@ def _told(run: Run, game: Mapping[str, Any]) -> Told:
     played = bool(facts.get("undercover_played")) and "undercover_found" in facts
     agents, most = len(seats.get("order", ())), int(run.config["config"].get("detection_rounds", 0))
     edit = seats.get("edit") or {}
+    category = run.rows[index].get("category") or ""
+    # The scorer counts a row of POPE's "random,popular" in each of the two, and so do its categories here.
+    several = load_task(run.benchmark).explode == "category"
     parts = {
-        "category": run.rows[index].get("category"),
         "edit": edit.get("edit"),
         "edit_type": edit.get("edit_type", edit.get("type")),
     }
@@ -179,7 +183,10 @@ def _told(run: Run, game: Mapping[str, Any]) -> Told:
         normals_lost=int(facts.get("normals_lost", 0)),
         votes=tuple(_votes(events, odd)) if played else (),
         undercover=played,
-        parts={kind: str(value) for kind, value in parts.items() if value},
+        parts={
+            **({"category": tuple(category.split(",")) if several else (category,)} if category else {}),
+            **{kind: (str(value),) for kind, value in parts.items() if value},
+        },
     )
 
 

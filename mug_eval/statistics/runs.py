@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from mug_eval.errors import UserError
 
 _LONGEST_CELL = 2**31 - 1
 """Python's csv module stops at 131,072 characters, and a model may ramble."""
+
+_DEEPEST = 6
+"""Folders below a place that are looked into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +226,21 @@ def find_runs(places: Sequence[Path]) -> list[Run]:
     if not found:
         raise UserError("no run is named; a run is <work-dir>/<model>/<benchmark>")
     return list(found.values())
+
+
+def folders_below(place: Path) -> Iterator[Path]:
+    """Every result folder below a folder, or the folder itself, complete or not; hidden folders are passed over.
+
+    Args:
+        place: is looked into some folders deep: <demo>/<results>/<seed>/<model>/<benchmark> and one more.
+    """
+    for name, inner, files in os.walk(place):
+        folder = Path(name)
+        if "plan.json" in files:
+            inner.clear()
+            yield folder
+        deep = len(folder.relative_to(place).parts)
+        inner[:] = sorted(name for name in inner if not name.startswith(".")) if deep < _DEEPEST else []
 
 
 def by_seed(runs: Sequence[Run]) -> list[Group]:

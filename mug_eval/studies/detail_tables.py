@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mug_eval.report.chart import Chart, Panel, Point, Series
 from mug_eval.report.figures import survival_panel
+from mug_eval.report.plot import Chart, Panel, Point, Series
 from mug_eval.statistics.cost import tokens
+from mug_eval.statistics.measure import Measured, games_of, measure, part_of, seconds, with_holm
 from mug_eval.statistics.runs import Group
 from mug_eval.studies.finished import Finished
-from mug_eval.studies.measure import Measured, games_of, measure, part_of, seconds, with_holm
 from mug_eval.studies.outcome import Cell, Column, Outcome, Row, Table
 from mug_eval.studies.playing import Key
 from mug_eval.studies.reported import reported, short_source

@@ -14,11 +14,11 @@ from mug_eval.counterfactual.planning_prompts import QUESTION_TYPES
 from mug_eval.counterfactual.report import PAPER_TYPES, read_store
 from mug_eval.counterfactual.store import BUILD
 from mug_eval.errors import UserError
-from mug_eval.report.chart import Chart, Panel, Point, Series
+from mug_eval.report.plot import Chart, Panel, Point, Series
 from mug_eval.statistics.games import game_statistics
+from mug_eval.statistics.measure import gap, part_of, share_right
 from mug_eval.statistics.runs import Group
 from mug_eval.studies.finished import Finished
-from mug_eval.studies.measure import gap, part_of, share_right
 from mug_eval.studies.outcome import Cell, Column, Outcome, Row, Table
 from mug_eval.studies.playing import Key
 from mug_eval.studies.reported import short_source, source

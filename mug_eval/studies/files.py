@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from mug_eval.atomic import atomic_write
-from mug_eval.report.chart import draw
+from mug_eval.report.plot import draw
 from mug_eval.statistics.as_json import plain
 from mug_eval.studies.finished import Finished
 from mug_eval.studies.outcome import Outcome, as_json, comma_separated, markdown

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mug_eval.report.chart import Chart
+from mug_eval.report.plot import Chart
 from mug_eval.show import printable
 from mug_eval.statistics.intervals import Estimate
 from mug_eval.statistics.scores import Difference, Score

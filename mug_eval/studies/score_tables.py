@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from mug_eval.benchmarks import load_task
-from mug_eval.report.chart import CAPTION, Chart, Panel, Point, Series
 from mug_eval.report.figures import COST_CAPTION, Priced, cost_panels
+from mug_eval.report.plot import CAPTION, Chart, Panel, Point, Series
+from mug_eval.statistics.compare import FEW_CLUSTERS
 from mug_eval.statistics.cost import control_of, needs_control, tokens
 from mug_eval.statistics.games import GameStatistics
+from mug_eval.statistics.measure import Measured, games_of, measure, with_holm
 from mug_eval.statistics.runs import Group
 from mug_eval.studies.finished import Finished
-from mug_eval.studies.measure import Measured, games_of, measure, with_holm
 from mug_eval.studies.outcome import Cell, Column, Outcome, Row, Table
 from mug_eval.studies.playing import Key
 from mug_eval.studies.reported import Reported, reported, short_source, source
@@ -21,7 +22,6 @@ from mug_eval.studies.study import Arm
 
 Axis = Literal["cost", "x", "arms"]
 
-FEW_CLUSTERS = 20
 _NO_HUNT = {
     "gated": "not played, as all chains agreed",
     "no_counterfactual_picture": "without an undercover, for want of a picture",

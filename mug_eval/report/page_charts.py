@@ -1,4 +1,4 @@
-"""Where the marks of a chart go. The numbers are statistics' own; here they only become places in a drawing."""
+"""Charts of pages: where the marks of an SVG go (figures for papers: ``plot``). The numbers are statistics' own."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
-    """A chart to be drawn.
+class Drawing:
+    """A chart of a page, as a template writes it into SVG.
 
     Attributes:
         x_ticks: of the horizontal axis.
@@ -71,7 +71,7 @@ class Chart:
     bottom: float = HEIGHT - BOTTOM
 
 
-def survival_chart(hunt: Detection) -> Chart:
+def survival_chart(hunt: Detection) -> Drawing:
     """The share of undercover agents still there after each round, with what drawing lots would leave."""
     last = max(1, len(hunt.rounds))
 
@@ -91,10 +91,10 @@ def survival_chart(hunt: Detection) -> Chart:
     lots = " ".join([start, *(f"{place_x(one.number):.1f},{_y(100 * one.by_chance, 0, 100):.1f}" for one in hunt.rounds)])
     x_ticks = tuple(Tick(place_x(number), "start" if number == 0 else f"round {number}") for number in range(last + 1))
     y_ticks = tuple(Tick(_y(value, 0, 100), str(value)) for value in (0, 25, 50, 75, 100))
-    return Chart(x_ticks, y_ticks, tuple(marks), line, lots, "", "undercover still there, %")
+    return Drawing(x_ticks, y_ticks, tuple(marks), line, lots, "", "undercover still there, %")
 
 
-def cost_chart(family: Family, mine: Shown) -> Chart | None:
+def cost_chart(family: Family, mine: Shown) -> Drawing | None:
     """The first score of every run of a family against its calls a question; None if no run says its calls."""
     runs = [(member, calls) for member in family.members if (calls := member.scored.group.cost["calls"])]
     if not runs:
@@ -139,7 +139,7 @@ def cost_chart(family: Family, mine: Shown) -> Chart | None:
     x_ticks = tuple(Tick(place_x(step * number), f"{step * number:g}") for number in range(count + 1))
     y_step = 10 if top - bottom > 20 else 5
     y_ticks = tuple(Tick(_y(value, bottom, top), str(value)) for value in range(int(bottom), int(top) + 1, y_step))
-    return Chart(x_ticks, y_ticks, tuple(marks), line, "", "calls a question", f"{next(iter(mine.scored.scores))}, %")
+    return Drawing(x_ticks, y_ticks, tuple(marks), line, "", "calls a question", f"{next(iter(mine.scored.scores))}, %")
 
 
 def _short(labels: Sequence[str]) -> dict[str, str]:

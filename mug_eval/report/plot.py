@@ -1,4 +1,4 @@
-"""Charts: what is drawn as data, and drawing it with matplotlib so that the same data gives the same bytes.
+"""Charts of studies and papers: what is drawn as data, and drawing it with matplotlib so that the same data gives the same bytes.
 
 Colours are those of Okabe and Ito (Color Universal Design, 2008), which people tell apart whatever their colour vision; markers
 differ too, so that a print in grey can be read. What is reported is hollow and dashed, chance is dotted and grey.
