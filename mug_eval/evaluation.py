@@ -297,8 +297,6 @@ def _played_without(job: Job, tally: Tally) -> tuple[str, ...]:
     if not without:
         return ()
     more = "" if job.counterfactuals else "; give --counterfactuals DIR"
-    if load_task(job.benchmark).text is not None:
-        more = ", since text cannot be altered as a picture can"
     return (f"{without} of {tally.questions} questions had no counterfactual picture and were played without an undercover{more}",)
 
 

@@ -182,6 +182,11 @@ def make_plan(args: argparse.Namespace) -> Plan:
     texts = [benchmark for benchmark in data_files if load_task(benchmark).text is not None]
     if args.counterfactuals is not None and (len(texts) == len(data_files) or (texts and str(args.counterfactuals) == AUTO)):
         raise UserError(f"--counterfactuals: {', '.join(texts)} has no pictures that could be altered; leave one of the two out")
+    if texts and (gamers := [player.name for player in players if player.method.uses_counterfactual]):
+        raise UserError(
+            f"{', '.join(gamers)} is about a picture that differs, and {', '.join(texts)} has no pictures: play direct, cot, sc, "
+            "self-refine, mad-vote, mad-judge or cfmad there"
+        )
     jobs = []
     for player in players:
         how = _setting(player, args.preset, settings)
