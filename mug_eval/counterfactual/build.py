@@ -21,6 +21,7 @@ from mug_eval.chat import BackboneError, MisconfiguredError, RefusedError
 from mug_eval.counterfactual import constraints
 from mug_eval.counterfactual.constraints import Pair
 from mug_eval.counterfactual.editors.editor import Edit, EditFailed, as_picture, run_edits
+from mug_eval.counterfactual.pixel_budget import PixelBudget
 from mug_eval.counterfactual.plan import Box, EditPlan
 from mug_eval.counterfactual.planner import Chosen, NoPlan, Plans, Survey, follows, plan_json, survey
 from mug_eval.counterfactual.stations import Station
@@ -160,6 +161,7 @@ class _Line:
     on_done: Callable[[Mapping[str, Any] | Owed], None]
     todo: Iterator[str]
     owed: dict[str, Owed] = field(default_factory=dict)
+    pixels: PixelBudget = field(default_factory=PixelBudget)
 
     async def work(self) -> None:
         """Take the next question until there is none."""
@@ -191,7 +193,8 @@ class _Line:
         try:
             known = await survey(question, table, self.shop.frame)
             subject = _Subject(question, pictures, known)
-            return await self._try_all(subject, table)
+            async with self.pixels.hold(known.shown.width * known.shown.height):
+                return await self._try_all(subject, table)
         except NoPlan as error:
             await self._give_up(index, error.cause, error.reason, subject, table)
         except RefusedError as error:

@@ -256,6 +256,8 @@ class Store:
         """
         self._undecided(index)
         line = {"question_index": index, "state": "no_counterfactual", "reason": reason, "tries": len(rejected), **facts}
+        if self.attempt(index):  # or a question given up twice for the same reason would be taken for one given up once
+            line["attempt"] = self.attempt(index)
         self._given_up[index] = self._record(GIVEN_UP, line, rejected, answers)
 
     def close(self, order: Sequence[str] = ()) -> None:
@@ -345,7 +347,7 @@ class Store:
 def png(picture: Image.Image) -> bytes:
     """A picture's pixels as PNG, RGB, without metadata; the same pixels give the same bytes."""
     bare = Image.new("RGB", picture.size)
-    bare.paste(picture.convert("RGB"))
+    bare.paste(picture if picture.mode == "RGB" else picture.convert("RGB"))
     out = io.BytesIO()
     bare.save(out, "PNG", compress_level=6)
     return out.getvalue()
