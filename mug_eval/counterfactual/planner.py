@@ -42,20 +42,6 @@ ANOTHER = (
 _NUMBER = re.compile(r"#?(\d{1,3})")
 
 
-class NoPlan(Exception):
-    """This question gets no edit.
-
-    Attributes:
-        cause: one word, for the store's states: ``no_picture``, ``no_graph``, ``no_plan``.
-        reason: one line.
-    """
-
-    def __init__(self, cause: str, reason: str) -> None:
-        super().__init__(reason)
-        self.cause = cause
-        self.reason = reason
-
-
 @dataclass(frozen=True, slots=True)
 class QuestionType:
     """What a question is about.
@@ -74,6 +60,27 @@ class QuestionType:
     def decided_by(self) -> str:
         """``planner``, or ``words`` where the planner's reply could not be read."""
         return "words" if self.said is None else "planner"
+
+    @property
+    def record(self) -> dict[str, str | None]:
+        """As JSON values."""
+        return {"kind": self.kind, "said": self.said, "by_words": self.by_words, "decided_by": self.decided_by}
+
+
+class NoPlan(Exception):
+    """This question gets no edit.
+
+    Attributes:
+        cause: one word, for the store's states: ``no_picture``, ``no_graph``, ``no_plan``.
+        reason: one line.
+        type: of the question, where that was known by then.
+    """
+
+    def __init__(self, cause: str, reason: str, type: QuestionType | None = None) -> None:
+        super().__init__(reason)
+        self.cause = cause
+        self.reason = reason
+        self.type = type
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +142,10 @@ async def survey(question: Question, table: Table, frame: Frame) -> Survey:
     kind = QuestionType(by_words if said is None else said[0], None if said is None else said[0], by_words)
     picture = 0 if said is None else said[1]
     shown = pictures[picture]
-    graph = await _graph(question, table, frame, picture)
+    try:
+        graph = await _graph(question, table, frame, picture)
+    except NoPlan as error:
+        raise NoPlan(error.cause, error.reason, kind) from error
     return Survey(kind, picture, shown, graph)
 
 
