@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import shutil
-import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,6 +29,7 @@ from mug_eval.identity import identity
 from mug_eval.plan import Job, Plan
 from mug_eval.progress import Reporter, ScoreRow, open_reporter, score_table
 from mug_eval.results import ResultFolder, Tally, items_tsv, method_fingerprint, run_json, scores_json, write_json
+from mug_eval.termination import run_until_terminated
 
 _NO_JUDGE = "its predictions are canonical, so no judge is asked: scored with exact_matching"
 
@@ -63,10 +62,7 @@ def evaluate(plan: Plan) -> int:
     try:
         with work_dir_lock(plan.work_dir, plan.wait), open_reporter(quiet=plan.quiet, stream=sys.stderr) as reporter:
             evaluation = _Evaluation(plan, reporter)
-            try:
-                asyncio.run(evaluation.run())
-            except asyncio.CancelledError:
-                raise KeyboardInterrupt from None  # SIGTERM
+            run_until_terminated(evaluation.run())
     finally:
         if evaluation is not None and evaluation.rows:
             width = shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else 200
@@ -127,11 +123,6 @@ class _Evaluation:
 
     async def run(self) -> None:
         """Every job in order. All that can be a mistake is looked at before the first call is spent."""
-        task = asyncio.current_task()
-        assert task is not None
-        # A cluster's time limit ends a run as Ctrl-C does: replies that have come back are recorded.
-        with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread: the caller's to handle
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         with Journal(self.plan.work_dir / "journal.sqlite") as journal:
             try:
                 await self._build_counterfactuals(journal)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from mug_eval.configuration import as_json
@@ -33,23 +32,3 @@ def identity(job: Job, *, dataset_sha256: str = "", counterfactuals_sha256: str 
         "dataset_sha256": dataset_sha256,
         "counterfactuals": {"sha256": counterfactuals_sha256, "match": job.match} if pictures else None,
     }
-
-
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What differs between two identities, one line a field: ``config.agents was 3, is 4``."""
-    before, now = _flat(old), _flat(new)
-    return [
-        f"{name} was {before.get(name, 'not there')}, is {now.get(name, 'not there')}"
-        for name in dict.fromkeys((*before, *now))
-        if before.get(name, _flat) != now.get(name, _flat)
-    ]
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping) and value:
-            flat.update(_flat(value, f"{prefix}{name}."))
-        else:
-            flat[prefix + name] = value
-    return flat

@@ -16,8 +16,8 @@ from typing import Any
 from mug_eval import __version__
 from mug_eval.atomic import atomic_write
 from mug_eval.benchmarks import Scores
+from mug_eval.differences import differences
 from mug_eval.errors import UserError
-from mug_eval.identity import differences
 from mug_eval.methods import Method
 from mug_eval.plan import Job
 

@@ -122,7 +122,7 @@ def test_a_question_is_decided_once_and_nothing_made_is_thrown_away_by_a_smaller
 def test_another_configuration_is_refused_and_the_line_says_what_differs(tmp_path):
     build(tmp_path / "cf", ["1"])
     before = content(tmp_path / "cf")
-    with pytest.raises(UserError, match=r"rule\.c was 0\.5, is 0\.6; planner was not there, is \"qwen\""):
+    with pytest.raises(UserError, match=r"rule\.c was 0\.5, is 0\.6; planner was not there, is qwen\."):
         Store(tmp_path / "cf", {**BUILD, "rule": {"c": 0.6}, "planner": "qwen"})
     assert content(tmp_path / "cf") == before
     (tmp_path / "holiday").mkdir()

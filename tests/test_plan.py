@@ -10,8 +10,9 @@ import pytest
 from mug_eval.backbones.model_folder import folder_hash
 from mug_eval.chat import Sampling
 from mug_eval.cli.run import parser
+from mug_eval.differences import differences
 from mug_eval.errors import UserError
-from mug_eval.identity import differences, identity
+from mug_eval.identity import identity
 from mug_eval.methods import methods
 from mug_eval.plan import Job, Plan, make_plan, safe_name, split_model
 from mug_eval.reference_vlm.weights import SHIPPED

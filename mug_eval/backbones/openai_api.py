@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
-import urllib.request
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import aiohttp
-import yarl
 
+from mug_eval.backbones.endpoint import api_key, endpoint, proxy_of
 from mug_eval.backbones.openai_body import EMPTY_TURN, PictureCache, messages_json
 from mug_eval.backbones.openai_reply import Scrubber, ServerError, read_error, read_reply
 from mug_eval.backbones.provider import LOCAL, provider
 from mug_eval.chat import BackboneError, Json, Message, MisconfiguredError, Reply, Sampling, TransientError
-from mug_eval.errors import UserError
 from mug_eval.json_bytes import json_bytes
 
 LONGEST_BODY: Final = 16 * 2**20
@@ -62,10 +59,10 @@ class OpenAIModel:
         max_tokens_field: str = "max_tokens",
         omit: Sequence[str] = (),
     ) -> None:
-        self._url = _endpoint(base_url)
+        self._url = endpoint(base_url, "/chat/completions")
         host = self._url.host or ""
         place = provider(base_url)
-        key = _key(key_env, needed=place != LOCAL, host=host)
+        key = api_key(key_env, needed=place != LOCAL, host=host)
         self._scrub = Scrubber(key)
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if key is not None:
@@ -79,7 +76,7 @@ class OpenAIModel:
         self._refused: set[str] = set()
         self._pictures = PictureCache()
         self._session: aiohttp.ClientSession | None = None
-        self._proxy = _proxy(self._url)
+        self._proxy = proxy_of(self._url)
         self.notes: list[str] = [f"{name} is not sent: {model} does not take it" for name in omit]
         self._fingerprint = f"openai:{model}@{place}" + "".join(f" without {name}" for name in sorted(self._omit))
 
@@ -213,36 +210,3 @@ def _refused_parameter(error: ServerError, settings: Mapping[str, Any]) -> str |
         if name in settings and re.search(rf"(?i)(?<![a-z])(?:{words})(?![a-z])", error.message):
             return name
     return None
-
-
-def _endpoint(base_url: str) -> yarl.URL:
-    try:
-        url = yarl.URL(base_url)
-        valid = url.scheme in ("http", "https") and bool(url.host) and not url.query_string and not url.fragment
-    except ValueError:
-        raise UserError("the base URL is no address; give one like http://127.0.0.1:8000/v1") from None
-    if url.user or url.password:
-        raise UserError("the base URL holds a user name or password; put the key into the environment instead")
-    if not valid:
-        raise UserError(f"{base_url!r} is no base URL; give one like http://127.0.0.1:8000/v1")
-    path = url.path.rstrip("/")
-    return url.with_path(path if path.endswith("/chat/completions") else f"{path}/chat/completions")
-
-
-def _key(key_env: str, *, needed: bool, host: str) -> str | None:
-    key = os.environ.get(key_env, "").strip()
-    if not key:
-        if needed:
-            raise UserError(f"{host} needs a key; set the environment variable {key_env}")
-        return None
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise UserError(f"the environment variable {key_env} does not hold a key: it has blanks or characters that no key has")
-    return key
-
-
-def _proxy(url: yarl.URL) -> str | None:
-    """The proxy that the environment names for this address (aiohttp's own way would also read passwords from ``~/.netrc``)."""
-    host = url.host or ""
-    if provider(str(url)) == LOCAL or urllib.request.proxy_bypass(host):
-        return None
-    return urllib.request.getproxies().get(url.scheme)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-import contextlib
-import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -135,12 +132,10 @@ def _build(argv: Sequence[str]) -> int:
     plan = _build_plan(args)
     from mug_eval.engine.lock import work_dir_lock
     from mug_eval.progress import open_reporter
+    from mug_eval.termination import run_until_terminated
 
     with work_dir_lock(args.work_dir, args.wait), open_reporter(quiet=args.quiet, stream=sys.stderr) as reporter:
-        try:
-            built = asyncio.run(_run(plan, args, reporter))
-        except asyncio.CancelledError:
-            raise KeyboardInterrupt from None  # SIGTERM
+        built = run_until_terminated(_run(plan, args, reporter))
     print(
         f"{args.out}: {built.accepted} of {built.questions} questions have a counterfactual picture, {built.given_up} cannot get one, "
         f"{len(built.owed)} are owed"
@@ -156,10 +151,6 @@ async def _run(plan: BuildPlan, args: argparse.Namespace, reporter: Any) -> Buil
     from mug_eval.engine.dispatcher import Dispatcher, DispatchPolicy
     from mug_eval.engine.journal import Journal
 
-    task = asyncio.current_task()
-    assert task is not None
-    with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread: the caller's to handle
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     source = open_source(plan, args.work_dir)
     for note in source.notes:
         reporter.note(f"{plan.benchmark}: {note}")

@@ -21,8 +21,9 @@ from mug_eval.chat import BackboneError, MisconfiguredError, RefusedError
 from mug_eval.counterfactual import constraints
 from mug_eval.counterfactual.constraints import Pair
 from mug_eval.counterfactual.editors.editor import Edit, EditFailed, as_picture, run_edits
+from mug_eval.counterfactual.pixel_budget import PixelBudget
 from mug_eval.counterfactual.plan import Box, EditPlan
-from mug_eval.counterfactual.planner import Chosen, NoPlan, Plans, Survey, follows, plan_json, survey
+from mug_eval.counterfactual.planner import Chosen, NoPlan, Plans, QuestionType, Survey, follows, plan_json, survey
 from mug_eval.counterfactual.stations import Station
 from mug_eval.counterfactual.store import Accepted, Store, Try, png
 from mug_eval.counterfactual.unrelated import unrelated_plans
@@ -160,6 +161,7 @@ class _Line:
     on_done: Callable[[Mapping[str, Any] | Owed], None]
     todo: Iterator[str]
     owed: dict[str, Owed] = field(default_factory=dict)
+    pixels: PixelBudget = field(default_factory=PixelBudget)
 
     async def work(self) -> None:
         """Take the next question until there is none."""
@@ -191,9 +193,10 @@ class _Line:
         try:
             known = await survey(question, table, self.shop.frame)
             subject = _Subject(question, pictures, known)
-            return await self._try_all(subject, table)
+            async with self.pixels.hold(known.shown.width * known.shown.height):
+                return await self._try_all(subject, table)
         except NoPlan as error:
-            await self._give_up(index, error.cause, error.reason, subject, table)
+            await self._give_up(index, error.cause, error.reason, subject, table, error.type)
         except RefusedError as error:
             await self._give_up(index, "planner_refused", f"the planner refuses: {_one_line(error)}", subject, table)
         finally:
@@ -307,11 +310,17 @@ class _Line:
         )
 
     async def _give_up(
-        self, index: str, cause: str, reason: str, subject: _Subject | None = None, table: GameTable | None = None
+        self,
+        index: str,
+        cause: str,
+        reason: str,
+        subject: _Subject | None = None,
+        table: GameTable | None = None,
+        of_type: QuestionType | None = None,
     ) -> None:
         facts: dict[str, Any] = {"cause": cause}
         rejected: Sequence[Try] = ()
-        record = None
+        record: dict[str, Any] | None = None
         if subject is not None and table is not None:
             rejected = tuple(subject.rejected)
             facts["edit_type"] = subject.known.type.kind
@@ -320,6 +329,9 @@ class _Line:
             record = self._record(subject, table, None)
         elif table is not None:
             record = {"usage": _usage([table])}
+            if of_type is not None:
+                facts["edit_type"] = of_type.kind
+                record["type"] = of_type.record
 
         def write() -> None:
             self.store.give_up(index, reason, rejected, record, **facts)
@@ -353,7 +365,7 @@ class _Line:
         known = subject.known
         of_type, chosen = known.type, subject.chosen
         return {
-            "type": {"kind": of_type.kind, "said": of_type.said, "by_words": of_type.by_words, "decided_by": of_type.decided_by},
+            "type": of_type.record,
             "graph": {
                 "things": [{"name": t.name, "attributes": list(t.attributes), "box": list(t.box)} for t in known.graph.things],
                 "relations": [list(relation) for relation in known.graph.relations],

@@ -285,6 +285,11 @@ def _read_manifest(path: Path) -> Iterator[_Entry]:
         if line.strip():
             count += 1
             yield _read_line(f"{path}, line {number}", line)
+    if not count and (path.parent / "build.json").exists():
+        raise UserError(
+            f"{path.parent} holds no accepted picture yet; mug-eval counterfactuals report {path.parent} says why, "
+            "mug-eval counterfactuals build makes more"
+        )
     if not count:
         raise UserError(f"{path} is empty; remove it to have pictures matched by name")
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from mug_eval.answers import parse_object
 from mug_eval.chat import ImageRef, Json, Message
 from mug_eval.counterfactual.boxes import Frame, Size
+from mug_eval.counterfactual.examples import REPEATED, fewer, is_example_edit, without_example
 from mug_eval.counterfactual.plan import Box, EditPlan
 from mug_eval.counterfactual.planning_prompts import (
     EDIT_KINDS,
@@ -41,20 +42,6 @@ ANOTHER = (
 _NUMBER = re.compile(r"#?(\d{1,3})")
 
 
-class NoPlan(Exception):
-    """This question gets no edit.
-
-    Attributes:
-        cause: one word, for the store's states: ``no_picture``, ``no_graph``, ``no_plan``.
-        reason: one line.
-    """
-
-    def __init__(self, cause: str, reason: str) -> None:
-        super().__init__(reason)
-        self.cause = cause
-        self.reason = reason
-
-
 @dataclass(frozen=True, slots=True)
 class QuestionType:
     """What a question is about.
@@ -73,6 +60,27 @@ class QuestionType:
     def decided_by(self) -> str:
         """``planner``, or ``words`` where the planner's reply could not be read."""
         return "words" if self.said is None else "planner"
+
+    @property
+    def record(self) -> dict[str, str | None]:
+        """As JSON values."""
+        return {"kind": self.kind, "said": self.said, "by_words": self.by_words, "decided_by": self.decided_by}
+
+
+class NoPlan(Exception):
+    """This question gets no edit.
+
+    Attributes:
+        cause: one word, for the store's states: ``no_picture``, ``no_graph``, ``no_plan``.
+        reason: one line.
+        type: of the question, where that was known by then.
+    """
+
+    def __init__(self, cause: str, reason: str, type: QuestionType | None = None) -> None:
+        super().__init__(reason)
+        self.cause = cause
+        self.reason = reason
+        self.type = type
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +142,10 @@ async def survey(question: Question, table: Table, frame: Frame) -> Survey:
     kind = QuestionType(by_words if said is None else said[0], None if said is None else said[0], by_words)
     picture = 0 if said is None else said[1]
     shown = pictures[picture]
-    graph = await _graph(question, table, frame, picture)
+    try:
+        graph = await _graph(question, table, frame, picture)
+    except NoPlan as error:
+        raise NoPlan(error.cause, error.reason, kind) from error
     return Survey(kind, picture, shown, graph)
 
 
@@ -146,9 +157,11 @@ async def _graph(question: Question, table: Table, frame: Frame, picture: int) -
     reply = await table.ask("graph", messages, schema=scene_graph_schema())
     read = read_graph(reply.text, frame, size)
     if read.wrong:
-        again = await table.ask(
-            "graph", reminded(messages, reply.text, MEND.format(wrong="; ".join(read.wrong))), schema=scene_graph_schema()
-        )
+        if read.wrong == (REPEATED,):
+            again = await table.ask("graph", without_example(messages), schema=fewer(scene_graph_schema()))
+        else:
+            mend = reminded(messages, reply.text, MEND.format(wrong="; ".join(read.wrong)))
+            again = await table.ask("graph", mend, schema=scene_graph_schema())
         second = read_graph(again.text, frame, size)
         if second.graph is not None and (read.graph is None or len(second.graph.things) >= len(read.graph.things)):
             read = second
@@ -190,7 +203,10 @@ class Plans:
         try:
             chosen = read_plan(reply.text, self._known, self._frame)
         except ValueError as error:
-            self._messages = reminded(self._messages, reply.text, MEND.format(wrong=error))
+            if str(error) == REPEATED:
+                self._messages = without_example(self._messages)
+            else:
+                self._messages = reminded(self._messages, reply.text, MEND.format(wrong=error))
             reply = await self._table.ask("plan", self._messages, schema=plan_schema())
             try:
                 chosen = read_plan(reply.text, self._known, self._frame)
@@ -218,6 +234,8 @@ def read_plan(text: str, known: Survey, frame: Frame) -> Chosen:
     instruction = _words(found.get("instruction"))
     if not instruction:
         raise ValueError('"instruction" is empty')
+    if is_example_edit(instruction, [thing.name for thing in things]):
+        raise ValueError(REPEATED)
     if not to and kind in ("replace", "recolour", "retext", "resize"):
         raise ValueError(f'"to" must say what it becomes by {kind}')
     stated = None if found.get("box") is None else frame.in_picture(numbers_of(found["box"]), known.size)

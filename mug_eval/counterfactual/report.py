@@ -11,7 +11,7 @@ from statistics import mean, median
 from typing import Any
 
 from mug_eval.counterfactual.planning_prompts import QUESTION_TYPES
-from mug_eval.counterfactual.store import ANSWERS, BUILD, GIVEN_UP, MANIFEST, TRIES
+from mug_eval.counterfactual.store import ANSWERS, BUILD, GIVEN_UP, MANIFEST, RETRIED, TRIES
 from mug_eval.errors import UserError
 
 PAPER_TYPES: Mapping[str, Mapping[str, float]] = {
@@ -37,6 +37,7 @@ class ReadStore:
         given_up: lines of questions without a picture.
         tries: rejected tries.
         answers: what is known beside each decision.
+        retried: what was given up and taken up again, with the tries and answers of that attempt.
     """
 
     folder: Path
@@ -45,6 +46,7 @@ class ReadStore:
     given_up: Sequence[Mapping[str, Any]]
     tries: Sequence[Mapping[str, Any]]
     answers: Sequence[Mapping[str, Any]]
+    retried: Sequence[Mapping[str, Any]] = ()
 
 
 def read_store(folder: Path) -> ReadStore:
@@ -56,12 +58,16 @@ def read_store(folder: Path) -> ReadStore:
     try:
         build = json.loads((folder / BUILD).read_bytes())
         accepted, given_up, tries, answers = (_lines(folder / name) for name in (MANIFEST, GIVEN_UP, TRIES, ANSWERS))
+        retried = _lines(folder / RETRIED) if (folder / RETRIED).exists() else []
     except (OSError, ValueError) as error:
         raise UserError(f"{folder} is no store of counterfactuals that can be read ({error})") from error
     decided = {line["question_index"] for line in (*accepted, *given_up)}
     # What a kill or a build at work has not decided yet counts as not begun.
     tries, answers = ([line for line in lines if line["question_index"] in decided] for lines in (tries, answers))
-    return ReadStore(folder, build, accepted, given_up, tries, answers)
+    # Taken up again, and killed before it was undecided: it stands in both files and is one attempt.
+    standing = {line["question_index"]: line for line in given_up}
+    retried = [line for line in retried if standing.get(line["question_index"]) != line["given_up"]]
+    return ReadStore(folder, build, accepted, given_up, tries, answers, retried)
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
@@ -94,6 +100,7 @@ def summary(store: ReadStore) -> dict[str, Any]:
             sorted(Counter(str(line["tries"]) for line in store.accepted).items(), key=lambda item: int(item[0]))
         ),
         "given_up_by_cause": _counted(line.get("cause", "unknown") for line in store.given_up),
+        "retried": _retried(store),
         "rejections": len(store.tries),
         "rejections_by_constraint": _counted(name for line in store.tries for name in line["rejected"]),
         "by_edit": _by_edit(store),
@@ -122,6 +129,17 @@ def summary(store: ReadStore) -> dict[str, Any]:
     }
 
 
+def _retried(store: ReadStore) -> dict[str, Any]:
+    """Questions that were given up and tried again; the other counts are of their last attempt alone, the cost is of all."""
+    again = {line["question_index"] for line in store.retried}
+    return {
+        "questions": len(again),
+        "attempts": len(store.retried),
+        "accepted": sum(line["question_index"] in again for line in store.accepted),
+        "by_cause": _counted(line["given_up"].get("cause", "unknown") for line in store.retried),
+    }
+
+
 def _by_edit(store: ReadStore) -> dict[str, Any]:
     kinds = sorted({line["edit"] for line in (*store.accepted, *store.tries)})
     found = {}
@@ -138,21 +156,26 @@ def _by_edit(store: ReadStore) -> dict[str, Any]:
 
 
 def _cost(store: ReadStore, accepted: int, decided: int) -> dict[str, Any]:
-    """Calls and tokens of planning and of checking for a flip; tokens null if the planner left them out of any call."""
+    """Calls and tokens: planning, checking for a flip, attempts that were given up and taken up again.
+
+    Tokens are null if the planner left them out of any call.
+    """
     planning = [line["usage"] for line in store.answers if "usage" in line]
     checking = [line["planner"]["usage"] for line in store.answers if (line.get("planner") or {}).get("usage")]
+    earlier = [known["usage"] for line in store.retried for known in line["answers"] if "usage" in known]
 
     def total(name: str, usages: Sequence[Mapping[str, Any]]) -> int | None:
         return None if any(usage[name] is None for usage in usages) else sum(usage[name] for usage in usages)
 
     names = ("calls", "prompt_tokens", "completion_tokens")
-    sums = {name: total(name, (*planning, *checking)) for name in names}
+    sums = {name: total(name, (*planning, *checking, *earlier)) for name in names}
     return {
         "planning": {name: total(name, planning) for name in names},
         "checking": {name: total(name, checking) for name in names},
+        "earlier_attempts": {name: total(name, earlier) for name in names},
         "per_question": {name: _per(value, decided) for name, value in sums.items()},
         "per_accepted": {name: _per(value, accepted) for name, value in sums.items()},
-        "edits": accepted + len(store.tries),
+        "edits": accepted + len(store.tries) + sum(len(line["tries"]) for line in store.retried),
     }
 
 
@@ -218,6 +241,9 @@ def report_text(reports: Sequence[Mapping[str, Any]]) -> str:
             f"{words} a question, an accepted edit",
             *(f"{_number(r['cost']['per_question'][name])}, {_number(r['cost']['per_accepted'][name])}" for r in reports),
         )
+    if any(r["retried"]["attempts"] for r in reports):
+        row("given up, tried again, then accepted", *(_again(r["retried"]) for r in reports))
+        row("calls of earlier attempts (counted above)", *(_number(r["cost"]["earlier_attempts"]["calls"], 0) for r in reports))
     row("edits made", *(str(r["cost"]["edits"]) for r in reports))
     if any(r.get("set_distance") for r in reports):
         for key, words in (
@@ -232,6 +258,10 @@ def report_text(reports: Sequence[Mapping[str, Any]]) -> str:
         "  ".join([name.ljust(label), *(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))]).rstrip()
         for name, cells in rows
     )
+
+
+def _again(retried: Mapping[str, Any]) -> str:
+    return f"{retried['accepted']} of {retried['questions']} ({retried['attempts']} attempts)"
 
 
 def _percent(share: float | None) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from mug_eval.answers import parse_object
 from mug_eval.counterfactual.boxes import Frame, Size
+from mug_eval.counterfactual.examples import REPEATED, is_example_object
 from mug_eval.counterfactual.plan import Box
 from mug_eval.counterfactual.planning_prompts import MOST_OBJECTS, thing_line
 
@@ -60,7 +61,9 @@ class ReadGraph:
 
 
 def read_graph(text: str, frame: Frame, size: Size) -> ReadGraph:
-    """Read a planner's reply. Things without a name or with a box that cannot be are left out, and relations that name them.
+    """Read a planner's reply.
+
+    Things without a name, with a box that cannot be, or repeated from the prompt's example are left out, and relations that name them.
 
     Args:
         text: the reply.
@@ -73,11 +76,15 @@ def read_graph(text: str, frame: Frame, size: Size) -> ReadGraph:
     listed = found.get("objects")
     if not isinstance(listed, list):
         return ReadGraph(None, ('the JSON has no list "objects"',))
+    if listed and all(is_example_object(entry) for entry in listed):
+        return ReadGraph(None, (REPEATED,))
     things: list[Thing] = []
     numbers: dict[int, int] = {}
     wrong: list[str] = []
     for number, entry in enumerate(listed[:MOST_OBJECTS]):
         try:
+            if is_example_object(entry):
+                raise ValueError("it is the example's, not this picture's")
             thing = _thing(entry, frame, size)
         except ValueError as error:
             wrong.append(f"object {number}: {error}")

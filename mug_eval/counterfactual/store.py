@@ -18,12 +18,10 @@ puts lines into the dataset's order: two builds with the same configuration and 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import io
 import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -33,6 +31,8 @@ from PIL import Image
 
 from mug_eval.atomic import atomic_write
 from mug_eval.counterfactual.question_lines import QuestionLines
+from mug_eval.differences import differences
+from mug_eval.engine.lock import STORE, folder_lock
 from mug_eval.errors import UserError
 from mug_eval.json_bytes import json_bytes
 
@@ -125,7 +125,7 @@ class Store:
         self.build: dict[str, Any] = json.loads(json_bytes({"store": VERSION, **build}))
         self._held = contextlib.ExitStack()
         try:
-            self._held.enter_context(_lock(folder))
+            self._held.enter_context(folder_lock(folder, STORE))
             self._open_build()
             names = (MANIFEST, GIVEN_UP, TRIES, ANSWERS, *((RETRIED,) if (folder / RETRIED).exists() else ()))
             self._files = {name: self._held.enter_context(QuestionLines(folder / name)) for name in names}
@@ -256,6 +256,8 @@ class Store:
         """
         self._undecided(index)
         line = {"question_index": index, "state": "no_counterfactual", "reason": reason, "tries": len(rejected), **facts}
+        if self.attempt(index):  # or a question given up twice for the same reason would be taken for one given up once
+            line["attempt"] = self.attempt(index)
         self._given_up[index] = self._record(GIVEN_UP, line, rejected, answers)
 
     def close(self, order: Sequence[str] = ()) -> None:
@@ -345,57 +347,7 @@ class Store:
 def png(picture: Image.Image) -> bytes:
     """A picture's pixels as PNG, RGB, without metadata; the same pixels give the same bytes."""
     bare = Image.new("RGB", picture.size)
-    bare.paste(picture.convert("RGB"))
+    bare.paste(picture if picture.mode == "RGB" else picture.convert("RGB"))
     out = io.BytesIO()
     bare.save(out, "PNG", compress_level=6)
     return out.getvalue()
-
-
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """What differs between two builds, one entry a field: ``rule.c was 0.5, is 0.6``."""
-    old, new = _flat(before), _flat(after)
-    missing = object()
-    return [
-        f"{name} was {_shown(old, name)}, is {_shown(new, name)}"
-        for name in dict.fromkeys((*old, *new))
-        if old.get(name, missing) != new.get(name, missing)
-    ]
-
-
-def _shown(values: Mapping[str, Any], name: str) -> str:
-    return json.dumps(values[name], ensure_ascii=False) if name in values else "not there"
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) and value else {prefix + name: value}
-    return flat
-
-
-@contextlib.contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    """Hold the folder; the lock is the system's and goes with its process."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / ".lock").open("a+")
-    except OSError as error:
-        raise UserError(f"cannot use {folder} as a store ({error.strerror}); choose another folder") from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            holder = file.read().strip() or "unknown"
-            raise UserError(
-                f"another build (process {holder}) is writing {folder}; wait for it, or choose another folder"
-            ) from None
-        except OSError as error:
-            raise UserError(f"{folder} cannot be locked ({error.strerror}); choose a folder on a local disk") from error
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        try:
-            yield
-        finally:
-            file.truncate(0)

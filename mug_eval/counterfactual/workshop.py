@@ -95,7 +95,9 @@ def identity(shop: Workshop, benchmark: str, dataset_sha256: str, planner: Mappi
 def _code_sha256() -> str:
     """Of the modules that choose and judge edits: a store is not continued by another version of them."""
     here = Path(__file__).parent
-    names = "boxes build change constraints frechet planner planning_prompts question_types scene_graph unrelated whereabouts"
+    names = (
+        "boxes build change constraints examples frechet planner planning_prompts question_types scene_graph unrelated whereabouts"
+    )
     digest = hashlib.sha256()
     for name in names.split():
         digest.update((here / f"{name}.py").read_bytes())

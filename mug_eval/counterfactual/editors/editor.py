@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-import numpy as np
 from PIL import Image, ImageChops
 
 from mug_eval.chat import ImageRef
@@ -92,7 +91,9 @@ def as_picture(picture: bytes | ImageRef) -> Image.Image:
         ImageError: the bytes are no picture that can be shown.
     """
     data = picture if isinstance(picture, bytes) else picture.data
-    return Image.open(io.BytesIO(load_image(data).data)).convert("RGB")
+    shown: Image.Image = Image.open(io.BytesIO(load_image(data).data))
+    shown.load()
+    return _rgb(shown)
 
 
 def run_edit(editor: Editor, image: Image.Image, plan: EditPlan, seed: int) -> Image.Image:
@@ -143,21 +144,31 @@ def _checked(before: Image.Image, after: Image.Image | None) -> Image.Image:
         raise EditFailed(f"the editor gave back no picture but {'nothing' if after is None else type(after).__name__}")
     if after.size != before.size:
         raise EditFailed(f"the editor gave back {after.width}x{after.height} pixels for {before.width}x{before.height}")
-    before, after = before.convert("RGB"), after.convert("RGB")
+    before, after = _rgb(before), _rgb(after)
     if _flat(after) and not _flat(before):
         # Safety checkers and numerical failures (NaN) both end in a black frame.
-        black = int(np.asarray(after).max()) <= _VISIBLE_LEVELS
+        black = max(_levels(after), key=lambda level: level[1])[1] <= _VISIBLE_LEVELS
         raise EditFailed(f"the editor gave back a {'black' if black else 'blank'} frame")
-    # In 8 bits, since a picture may have a hundred megapixels.
-    difference = np.asarray(ImageChops.difference(before, after)).max(axis=2)
-    if np.count_nonzero(difference > _VISIBLE_LEVELS) < _VISIBLE_PIXELS:
+    # By Pillow's own means, without arrays, since a picture may have a hundred megapixels.
+    red, green, blue = ImageChops.difference(before, after).split()
+    counts = ImageChops.lighter(ImageChops.lighter(red, green), blue).histogram()
+    if sum(counts[_VISIBLE_LEVELS + 1 :]) < _VISIBLE_PIXELS:
         raise EditFailed("the editor gave back the picture as it was")
     return after
 
 
+def _rgb(picture: Image.Image) -> Image.Image:
+    """As RGB; the same picture where it is."""
+    return picture if picture.mode == "RGB" else picture.convert("RGB")
+
+
+def _levels(picture: Image.Image) -> list[tuple[int, int]]:
+    """Darkest and lightest level of each channel."""
+    return [channel.getextrema() for channel in picture.split()]  # type: ignore[misc]
+
+
 def _flat(picture: Image.Image) -> bool:
-    pixels = np.asarray(picture).reshape(-1, 3)
-    return bool((pixels.max(axis=0).astype(int) - pixels.min(axis=0) <= _VISIBLE_LEVELS).all())
+    return all(lightest - darkest <= _VISIBLE_LEVELS for darkest, lightest in _levels(picture))
 
 
 def instruction(plan: EditPlan) -> str:

@@ -7,18 +7,16 @@ import base64
 import binascii
 import io
 import json
-import os
 import re
 import threading
-import urllib.request
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import aiohttp
-import yarl
 from PIL import Image
 
+from mug_eval.backbones.endpoint import api_key, endpoint, proxy_of
 from mug_eval.backbones.openai_reply import Scrubber, ServerError, read_error
 from mug_eval.backbones.provider import LOCAL, provider
 from mug_eval.chat import MisconfiguredError, RefusedError, TransientError
@@ -80,18 +78,13 @@ class HttpEditor:
         self._settings = s = settings
         self.name: Final = f"http:{s.model}"
         self.batch: Final = max(1, s.concurrency)
-        self._url = _endpoint(s.base_url)
+        self._url = endpoint(s.base_url, "/images/edits", "editor's")
         place = provider(s.base_url)
-        key = os.environ.get(s.key_env, "").strip()
-        if not key and place != LOCAL:
-            raise UserError(f"{self._url.host} needs a key; set the environment variable {s.key_env}")
-        if key and not (key.isascii() and key.isprintable() and " " not in key):
-            raise UserError(f"the environment variable {s.key_env} does not hold a key: it has characters that no key has")
+        key = api_key(s.key_env, needed=place != LOCAL, host=self._url.host or "")
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._scrub = Scrubber(key or None)
+        self._scrub = Scrubber(key)
         self._where = f"{s.model} at {self._url.host}:{self._url.port}"
-        direct = place == LOCAL or urllib.request.proxy_bypass(self._url.host or "")
-        self._proxy = None if direct else urllib.request.getproxies().get(self._url.scheme)
+        self._proxy = proxy_of(self._url)
         self._takes_seed = True
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -254,16 +247,3 @@ class HttpEditor:
 
 def _names_seed(error: ServerError) -> bool:
     return error.parameter == "seed" or bool(re.search(r"(?i)(?<![a-z])seed(?![a-z])", error.message))
-
-
-def _endpoint(base_url: str) -> yarl.URL:
-    try:
-        url = yarl.URL(base_url)
-    except ValueError:
-        raise UserError("the editor's address is no address; give one like http://127.0.0.1:8000/v1") from None
-    if url.user or url.password:
-        raise UserError("the editor's address holds a user name or password; put the key into the environment instead")
-    if url.scheme not in ("http", "https") or not url.host or url.query_string or url.fragment:
-        raise UserError(f"{base_url!r} is no address of a server; give one like http://127.0.0.1:8000/v1")
-    path = url.path.rstrip("/")
-    return url.with_path(path if path.endswith("/images/edits") else f"{path}/images/edits")

@@ -54,6 +54,9 @@ def named_colour(words: str) -> tuple[float, float, float] | None:
     return float(np.clip(lightness + shift, 8, 95)), float(a), float(b)
 
 
+_AROUND = 16
+
+
 def recoloured(picture: Pixels, mask: Mask, words: str, target: str) -> Pixels:
     """The picture with the masked thing in another colour.
 
@@ -68,6 +71,13 @@ def recoloured(picture: Pixels, mask: Mask, words: str, target: str) -> Pixels:
     lightness, a, b = wanted
     if (a * a + b * b) ** 0.5 > 12 and int(np.ptp(picture, axis=2).max()) <= _GREY_PICTURE:
         raise EditFailed(f"the picture is greyscale: nothing in it can turn {words}")
+    rows, columns = (np.flatnonzero(mask.any(axis=axis)) for axis in (1, 0))
+    if not len(rows):
+        return picture.copy()
+    # No pixel farther off is touched, and a picture in floating point takes many times its bytes.
+    top, left = max(0, rows[0] - _AROUND), max(0, columns[0] - _AROUND)
+    whole, part = picture.copy(), (slice(top, rows[-1] + 1 + _AROUND), slice(left, columns[-1] + 1 + _AROUND))
+    picture, mask = picture[part], mask[part]
     lab = _lab(picture)
     main = _main_colour(lab[mask])
     share = _near(lab, main)
@@ -89,7 +99,8 @@ def recoloured(picture: Pixels, mask: Mask, words: str, target: str) -> Pixels:
     changed = picture.copy()
     touched = weight[..., 0] > 1 / 512
     changed[touched] = np.clip(np.rint(rgb[touched] * 255), 0, 255).astype(np.uint8)
-    return changed
+    whole[part] = changed
+    return whole
 
 
 def _lookup(name: str) -> tuple[int, ...] | None:
