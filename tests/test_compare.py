@@ -314,7 +314,10 @@ def test_a_plan_says_questions_seeds_and_what_the_benchmarks_can_show(tmp_path: 
     assert plan["needs"][0] == {"seeds": 1, "questions": 11771}
     assert plan["needs"][1]["questions"] < 11771
     sizes = {one["benchmark"]: one["questions"] for one in plan["benchmarks"]}
-    assert sizes == {"POPE": 5127, "MMStar": 1500, "HallusionBench": 951, "MMMU_DEV_VAL": 900}
+    assert sizes == {
+        **{"POPE": 5127, "MMStar": 1500, "HallusionBench": 951, "MMMU_DEV_VAL": 900},
+        **{"CommonsenseQA": 1221, "BoolQ": 3270, "CosmosQA": 2985, "HoVer": 4000, "FEVER": 19998, "QuAC": 7354},
+    }
     said = capsys.readouterr().out
     assert "11,771" in said and "MMMU_DEV_VAL, 900" in said
 
