@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from run_folders import cost, write_run
+from run_folders import cost, game, write_run
 from servers import ChatServer, completion
 from tables import DATA, TINY
 
@@ -275,6 +275,24 @@ def test_a_stranger_s_category_does_not_drive_the_terminal(tmp_path: Path, capsy
     assert main(["compare", str(runs[0]), "--against", str(runs[1]), "--by", "category"]) == 0
     said = capsys.readouterr().out
     assert "\x1b" not in said and "\u202e" not in said and "\\x1b[2J[bold]\\u202eevil" in said
+
+
+def test_games_of_one_picture_have_no_interval_against_lots_and_the_line_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seats = {"event": "seats", "order": ["Agent 1", "Agent 2", "Agent 3"], "undercover": "Agent 2"}
+    facts = {"undercover_played": True, "undercover_found": True, "found_round": 1, "detection_rounds": 1, "normals_lost": 0}
+    right = {"0": True, "1": False}
+    for model in ("mug-toy", "mug-toy2"):
+        games = [game(index, facts=facts, events=[seats]) for index in right]
+        changes = {"games": games, "config": {"config": {"detection_rounds": 3}}}
+        clusters = {"0": "same", "1": "same"} if model == "mug-toy" else None
+        write_run(tmp_path / model, right, clusters, model=model, **changes)
+        write_run(tmp_path / model, right, clusters)
+        assert main(["compare", str(tmp_path / model / model), "--against", str(tmp_path / model / "direct-toy")]) == 0
+        said = capsys.readouterr().out
+        assert f"{model}: found +66.7 points against lots (" in said
+        assert ("against lots (no interval)" in said) == (model == "mug-toy")
 
 
 # --- the real thing

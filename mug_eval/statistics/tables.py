@@ -187,10 +187,10 @@ def _survival(scored: Sequence[Scored]) -> list[str]:
                 for r in hunt.rounds
             )
             above = hunt.above_chance
+            # Games of one cluster have a mean and no interval.
+            between = ends(100 * above.low, 100 * above.high, "+") or "no interval"
             lines.append(f"{one.label}: undercover still there after {rounds}")
-            lines.append(
-                f"{one.label}: found {100 * above.value:+.1f} points against lots ({ends(100 * above.low, 100 * above.high, '+')})\n"
-            )
+            lines.append(f"{one.label}: found {100 * above.value:+.1f} points against lots ({between})\n")
     return lines
 
 
