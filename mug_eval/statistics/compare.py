@@ -268,7 +268,7 @@ def _notes(scored: Sequence[Scored], compared: Sequence[Compared]) -> Iterator[s
                 said.add(caveat)
                 yield caveat
     for one in scored:
-        few = f"{one.group.benchmark} has {one.clusters} clusters: with fewer than {FEW_CLUSTERS} intervals come out too short"
+        few = f"{one.group.benchmark} has {one.clusters} cluster{'' if one.clusters == 1 else 's'}: with fewer than {FEW_CLUSTERS} intervals come out too short"
         if one.clusters < FEW_CLUSTERS and few not in said:
             said.add(few)
             yield few

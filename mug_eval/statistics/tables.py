@@ -30,7 +30,7 @@ def comparison_text(comparison: Comparison, width: int = 120, by: str | None = N
     for benchmark in dict.fromkeys(one.group.benchmark for one in comparison.scored):
         scored = [one for one in comparison.scored if one.group.benchmark == benchmark]
         compared = [one for one in comparison.compared if one.benchmark == benchmark]
-        sizes = dict.fromkeys(f"{one.questions} questions in {one.clusters} clusters" for one in scored)
+        sizes = dict.fromkeys(f"{one.questions} questions in {clusters_of(one.clusters)}" for one in scored)
         parts += [f"{benchmark}: {'; '.join(sizes)}", _scores(scored, width), _differences(compared, width)]
         parts += [_games(scored, width), *_survival(scored)]
         if by is not None:
@@ -59,6 +59,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> 
     with console.capture() as captured:
         console.print(drawn)
     return "".join(line.rstrip() + "\n" for line in captured.get().splitlines())
+
+
+def clusters_of(count: int) -> str:
+    """``1 cluster``, ``200 clusters``."""
+    return f"{count:,} cluster{'' if count == 1 else 's'}"
 
 
 def ends(low: float, high: float, sign: str = "") -> str:
@@ -187,8 +192,8 @@ def _survival(scored: Sequence[Scored]) -> list[str]:
                 for r in hunt.rounds
             )
             above = hunt.above_chance
-            # Games of one cluster have a mean and no interval.
-            between = ends(100 * above.low, 100 * above.high, "+") or "no interval"
+            # Games of one cluster have a mean and no interval; neither have games that all ended alike.
+            between = (ends(100 * above.low, 100 * above.high, "+") if above.low < above.high else "") or "no interval"
             lines.append(f"{one.label}: undercover still there after {rounds}")
             lines.append(f"{one.label}: found {100 * above.value:+.1f} points against lots ({between})\n")
     return lines
