@@ -277,22 +277,28 @@ def test_a_stranger_s_category_does_not_drive_the_terminal(tmp_path: Path, capsy
     assert "\x1b" not in said and "\u202e" not in said and "\\x1b[2J[bold]\\u202eevil" in said
 
 
-def test_games_of_one_picture_have_no_interval_against_lots_and_the_line_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("clusters", "second_found", "gain"),
+    [({"0": "same", "1": "same"}, False, "+16.7"), (None, True, "+66.7"), (None, False, "+16.7")],
+    ids=["one picture", "all alike", "an interval"],
+)
+def test_games_of_one_picture_or_all_alike_have_no_interval_against_lots_and_the_line_says_so(
+    clusters: dict[str, str] | None, second_found: bool, gain: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seats = {"event": "seats", "order": ["Agent 1", "Agent 2", "Agent 3"], "undercover": "Agent 2"}
-    facts = {"undercover_played": True, "undercover_found": True, "found_round": 1, "detection_rounds": 1, "normals_lost": 0}
+    found = {"undercover_played": True, "undercover_found": True, "found_round": 1, "detection_rounds": 1, "normals_lost": 0}
+    missed = found | {"undercover_found": False, "found_round": None, "normals_lost": 1}
     right = {"0": True, "1": False}
-    for model in ("mug-toy", "mug-toy2"):
-        games = [game(index, facts=facts, events=[seats]) for index in right]
-        changes = {"games": games, "config": {"config": {"detection_rounds": 3}}}
-        clusters = {"0": "same", "1": "same"} if model == "mug-toy" else None
-        write_run(tmp_path / model, right, clusters, model=model, **changes)
-        write_run(tmp_path / model, right, clusters)
-        assert main(["compare", str(tmp_path / model / model), "--against", str(tmp_path / model / "direct-toy")]) == 0
-        said = capsys.readouterr().out
-        assert f"{model}: found +66.7 points against lots (" in said
-        assert ("against lots (no interval)" in said) == (model == "mug-toy")
+    games = [
+        game(index, facts=facts, events=[seats])
+        for index, facts in zip(right, (found, found if second_found else missed), strict=True)
+    ]
+    write_run(tmp_path, right, clusters, model="mug-toy", games=games, config={"config": {"detection_rounds": 3}})
+    write_run(tmp_path, right, clusters)
+    assert main(["compare", str(tmp_path / "mug-toy"), "--against", str(tmp_path / "direct-toy")]) == 0
+    said = capsys.readouterr().out
+    assert f"mug-toy: found {gain} points against lots (" in said
+    assert ("against lots (no interval)" in said) == (clusters is not None or second_found)
 
 
 # --- the real thing

@@ -268,7 +268,8 @@ def _notes(scored: Sequence[Scored], compared: Sequence[Compared]) -> Iterator[s
                 said.add(caveat)
                 yield caveat
     for one in scored:
-        few = f"{one.group.benchmark} has {one.clusters} cluster{'' if one.clusters == 1 else 's'}: with fewer than {FEW_CLUSTERS} intervals come out too short"
+        many = f"{one.clusters} cluster{'' if one.clusters == 1 else 's'}"
+        few = f"{one.group.benchmark} has {many}: with fewer than {FEW_CLUSTERS} intervals come out too short"
         if one.clusters < FEW_CLUSTERS and few not in said:
             said.add(few)
             yield few
