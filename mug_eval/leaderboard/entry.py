@@ -12,7 +12,7 @@ from mug_eval.atomic import atomic_write
 from mug_eval.benchmarks import load_task
 from mug_eval.configuration import config_hash
 from mug_eval.errors import UserError
-from mug_eval.leaderboard.fields import Fields, read_json, unprintable
+from mug_eval.leaderboard.fields import Fields, opened, read_json
 from mug_eval.leaderboard.private import private_parts
 from mug_eval.leaderboard.reproduce import command_of
 from mug_eval.statistics.bootstrap import RESAMPLES, resample
@@ -155,12 +155,7 @@ def check_entry(entry: Any, file: Path) -> None:
     Raises:
         UserError: it is not; one line with the file and the field.
     """
-    top = Fields(entry, file)
-    dark = unprintable(entry)
-    if dark is not None:
-        raise top.wrong(dark, "has characters that do not show (marks of direction, halves of pairs, controls); take them out")
-    if top.whole("schema") != SCHEMA:
-        raise top.wrong("schema", f"must be {SCHEMA}: this version of mug_eval knows no other")
+    top = opened(entry, file, SCHEMA)
     model, name, settings = top.text("model", NAME), top.text("id", NAME), top.text("config_sha256", _SHA256)
     benchmark = _check_settings(top)
     _check_scores(top)

@@ -207,3 +207,18 @@ def _range(low: float, high: float) -> str:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def opened(value: Any, file: Path, schema: int) -> Fields:
+    """The fields of a file of this leaderboard, seen to show as they are and to be of a schema.
+
+    Raises:
+        UserError: they are not.
+    """
+    top = Fields(value, file)
+    dark = unprintable(value)
+    if dark is not None:
+        raise top.wrong(dark, "has characters that do not show (marks of direction, halves of pairs, controls); take them out")
+    if top.whole("schema") != schema:
+        raise top.wrong("schema", f"must be {schema}: this version of mug_eval knows no other")
+    return top

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mug_eval.leaderboard.entry import NAME
-from mug_eval.leaderboard.fields import Fields, read_json, unprintable
+from mug_eval.leaderboard.fields import Fields, opened, read_json
 from mug_eval.leaderboard.private import private_parts
 
 SCHEMA = 1
@@ -57,12 +57,7 @@ def read_reference(folder: Path) -> list[Reported]:
 
 def _read(path: Path) -> list[Reported]:
     value = read_json(path)
-    top = Fields(value, path)
-    dark = unprintable(value)
-    if dark is not None:
-        raise top.wrong(dark, "has characters that do not show (marks of direction, halves of pairs, controls); take them out")
-    if top.whole("schema") != SCHEMA:
-        raise top.wrong("schema", f"must be {SCHEMA}: this version of mug_eval knows no other")
+    top = opened(value, path, SCHEMA)
     source = top.fields("source")
     source.text("title")
     url, date = source.text("url", r"https://[^\s<>\"'`|]+"), source.text("date", _DATE)

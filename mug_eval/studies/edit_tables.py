@@ -29,6 +29,13 @@ DIRECT, MUG = "direct", "mug"
 
 WIDTHS = f"In brackets: 95 % intervals, clustered. {NO_WIDTH}"
 UNTYPED = "no type"
+EFFECT = (
+    Column("direct, right"),
+    Column("mug, right"),
+    Column("mug less direct", "points", sign=True),
+    Column("undercover found"),
+    Column("found by lots"),
+)
 THIRDS = ("lowest third", "middle third", "highest third")
 
 
@@ -37,11 +44,7 @@ def question_types(finished: Finished) -> Outcome:
     columns = (
         Column("share"),
         Column("questions", "", 0),
-        Column("direct, right"),
-        Column("mug, right"),
-        Column("mug less direct", "points", sign=True),
-        Column("undercover found"),
-        Column("found by lots"),
+        *EFFECT,
     )
     tables, panels, notes = [], [], []
     for benchmark in finished.casting.benchmarks:
@@ -167,11 +170,7 @@ def edit_quality(finished: Finished) -> Outcome:
         Column("edits", "", 0),
         Column("score from", "", 3),
         Column("to", "", 3),
-        Column("direct, right"),
-        Column("mug, right"),
-        Column("mug less direct", "points", sign=True),
-        Column("undercover found"),
-        Column("found by lots"),
+        *EFFECT,
     )
     tables, panels, notes = [], [], []
     for benchmark in finished.casting.benchmarks:
