@@ -10,7 +10,6 @@ import json
 import os
 import random
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -21,6 +20,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from PIL import Image
+from recorded import recorded_seeds
 from scripted import ballot
 from servers import ChatServer, completion
 
@@ -171,14 +171,14 @@ def whole(zygote: Zygote, data: tuple[Path, Path], tmp_path_factory: pytest.Temp
     return result, len(ledger.asked)
 
 
-def test_twenty_kills_change_nothing_and_no_call_is_asked_twice_but_those_in_flight(
+def test_twenty_kills_change_nothing_and_no_recorded_call_is_asked_again(
     zygote: Zygote, data: tuple[Path, Path], whole: tuple[Any, int], tmp_path: Path
 ) -> None:
     uninterrupted, calls = whole
     ledger = Ledger()
     rng = random.Random(42)
     points = sorted(rng.sample(range(1, calls), KILLS))
-    repeats_allowed = 0
+    recorded: list[tuple[int, set[int]]] = []
     with ChatServer(ledger) as server:
         for point in points:
             concurrency = rng.choice((1, 2, 5, 8, 16))
@@ -192,16 +192,17 @@ def test_twenty_kills_change_nothing_and_no_call_is_asked_twice_but_those_in_fli
             os.kill(pid, signal.SIGKILL)
             assert zygote.wait() == -signal.SIGKILL
             assert not (tmp_path / "mug-toy" / "POPE" / "run.json").exists(), "only a complete run is marked complete"
-            repeats_allowed += concurrency
+            recorded.append((len(server.requests), recorded_seeds(tmp_path / "journal.sqlite")))
         ledger.on_request = lambda count: None
         zygote.start(command(data, tmp_path, server.base_url, 3))
         assert zygote.wait() == 0, "".join(zygote.errors[-20:])
     assert outcome(tmp_path) == uninterrupted
-    repeated = len(ledger.asked) - len(set(ledger.asked))
     assert len(set(ledger.asked)) == calls
-    assert repeated <= repeats_allowed
-    recorded = sqlite3.connect(tmp_path / "journal.sqlite").execute("select count(*) from calls").fetchone()[0]
-    assert recorded == calls
+    for before, seeds in recorded:
+        assert not seeds & {request["seed"] for request in server.requests[before:]}
+    assert len(recorded_seeds(tmp_path / "journal.sqlite")) == calls
+    sizes = [len(seeds) for _, seeds in recorded]
+    assert sizes == sorted(sizes) and sizes[0] < sizes[-1], "what is recorded stays recorded, and there is more of it"
 
 
 def test_a_finished_run_given_again_asks_nothing(
