@@ -68,7 +68,7 @@ class Discs:
 class SlowEditor:
     """Sleeps, paints the disc blue, and keeps when it was at work."""
 
-    name, fingerprint = "slow", "slow 1"
+    name, fingerprint, inventive = "slow", "slow 1", True
 
     def __init__(self, seconds: float, batch: int) -> None:
         self.seconds, self.batch = seconds, batch

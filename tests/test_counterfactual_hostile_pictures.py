@@ -110,6 +110,7 @@ class Giving:
 
     name = fingerprint = "giving"
     batch = 1
+    inventive = False
 
     def __init__(self, picture: Image.Image) -> None:
         self.picture = picture

@@ -16,6 +16,7 @@ from mug_eval.counterfactual.boxes import FRAMES, frame_named, frame_of, resized
 from mug_eval.counterfactual.editors.opencv import OpenCVEditor
 from mug_eval.counterfactual.plan import EditPlan
 from mug_eval.counterfactual.planner import Chosen, NoPlan, Plans, QuestionType, Survey, follows, read_plan, survey
+from mug_eval.counterfactual.planning_prompts import plan_schema
 from mug_eval.counterfactual.question_types import question_words, type_by_words
 from mug_eval.counterfactual.scene_graph import SceneGraph, Thing, read_graph
 from mug_eval.counterfactual.store import png
@@ -241,6 +242,9 @@ def test_a_plan_is_read_in_the_editors_terms() -> None:
         ({"edit": "mirror", "to": "0"}, "another thing"),
         ({"edit": "mirror", "to": ""}, "changes places"),
         ({"edit": "retext", "to": ""}, '"to" must say'),
+        ({"edit": "recolour", "to": "Red"}, "already"),
+        ({"edit": "replace", "to": "a red cup"}, "already"),
+        ({"target": 2, "edit": "resize", "to": "large"}, "already"),
         ({"target": None, "edit": "add", "to": "bird"}, '"box" must say'),
         ({"edit": "move", "box": [1, 2, 3]}, "four numbers"),
         ({"edit": "move", "box": [500, 20, 540, 80]}, "out of the picture"),
@@ -259,6 +263,22 @@ async def test_the_plan_is_asked_with_the_things_in_the_planners_own_units() -> 
         "0: cup (red) at [25, 100, 125, 400]\n1: cup (blue) at [250, 100, 350, 400]\n2: dog (brown, large)" in table.calls[0].text
     )
     assert table.calls[0].schema is not None and "type: object" in table.calls[0].text
+
+
+def test_a_planner_is_held_to_the_things_that_are_listed_and_to_what_the_editor_can_do() -> None:
+    def targets(things: int, inventive: bool) -> Any:
+        return plan_schema(things, inventive)["properties"]["target"]
+
+    assert targets(2, True) == {"type": ["integer", "null"], "enum": [0, 1, None]}
+    assert targets(2, False) == {"type": "integer", "enum": [0, 1]}, "without a model nothing can be added that has no like there"
+    assert targets(0, False)["enum"] == [None], "a schema that nothing fits would be an error of ours"
+
+
+@pytest.mark.parametrize("inventive", [True, False])
+async def test_both_tries_at_a_plan_are_held_to_it(inventive: bool) -> None:
+    table = ScriptedTable(lambda seat, number, messages: "no" if number == 0 else plan())
+    await Plans(asked("Is there a cup?"), table, PIXELS, known(), inventive).next()
+    assert [call.schema for call in table.calls] == [plan_schema(3, inventive)] * 2
 
 
 def test_what_the_answer_becomes_is_said_only_where_it_follows() -> None:

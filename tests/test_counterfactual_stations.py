@@ -37,7 +37,7 @@ from mug_eval.errors import UserError
 class Strange:
     """An editor that does as it is told."""
 
-    name, fingerprint, batch = "strange", "strange 1", 1
+    name, fingerprint, batch, inventive = "strange", "strange 1", 1, True
 
     def __init__(self, edit: Callable[[Image.Image, EditPlan, int], Any]) -> None:
         self._edit = edit

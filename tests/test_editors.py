@@ -39,6 +39,7 @@ class Gives:
 
     name = fingerprint = "gives"
     batch = 1
+    inventive = True
 
     def __init__(self, result: object) -> None:
         self.result = result

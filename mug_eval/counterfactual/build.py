@@ -248,7 +248,7 @@ class _Line:
 
     def _plans(self, subject: _Subject, table: GameTable) -> Callable[[str], Awaitable[Chosen]]:
         if self.shop.about == "question":
-            return Plans(subject.question, table, self.shop.frame, subject.known).next
+            return Plans(subject.question, table, self.shop.frame, subject.known, self.shop.editor.inventive).next
         rng = generator(self._seed(subject.index), self.source.name, subject.index, NAME, "unrelated")
         unrelated = unrelated_plans(subject.question, subject.known, rng)
 

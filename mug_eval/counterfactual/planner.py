@@ -178,10 +178,12 @@ class Plans:
         table: likewise.
         frame: likewise.
         known: from :func:`survey`.
+        inventive: as for :func:`~mug_eval.counterfactual.planning_prompts.plan_schema`.
     """
 
-    def __init__(self, question: Question, table: Table, frame: Frame, known: Survey) -> None:
+    def __init__(self, question: Question, table: Table, frame: Frame, known: Survey, inventive: bool = True) -> None:
         self._table, self._frame, self._known = table, frame, known
+        self._schema = plan_schema(len(known.graph.things), inventive)
         lines = [thing.line(frame, known.size) for thing in known.graph.things]
         which = which_picture(known.picture, len(question.images))
         self._messages: Sequence[Message] = plan_messages(question.prompt, known.type.kind, lines, frame.units, which)
@@ -199,7 +201,7 @@ class Plans:
         """
         if self._said:
             self._messages = reminded(self._messages, self._said, ANOTHER.format(why=why))
-        reply = await self._table.ask("plan", self._messages, schema=plan_schema())
+        reply = await self._table.ask("plan", self._messages, schema=self._schema)
         try:
             chosen = read_plan(reply.text, self._known, self._frame)
         except ValueError as error:
@@ -207,7 +209,7 @@ class Plans:
                 self._messages = without_example(self._messages)
             else:
                 self._messages = reminded(self._messages, reply.text, MEND.format(wrong=error))
-            reply = await self._table.ask("plan", self._messages, schema=plan_schema())
+            reply = await self._table.ask("plan", self._messages, schema=self._schema)
             try:
                 chosen = read_plan(reply.text, self._known, self._frame)
             except ValueError as second:
@@ -246,6 +248,8 @@ def read_plan(text: str, known: Survey, frame: Frame) -> Chosen:
         name = to or "the new thing"
         return Chosen(EditPlan("add", name, stated, to, stated, instruction), None, answer)
     thing = things[target]
+    if kind in ("replace", "recolour", "resize", "retext") and _told_of(thing) >= _named_by(to) != set():
+        raise ValueError(f'"to" must say something else than what thing {target} is already ({to})')
     to, to_box = _becomes(kind, to, stated, target, things)
     return Chosen(EditPlan(kind, _named(thing), thing.box, to, to_box, instruction), target, answer)
 
@@ -282,14 +286,21 @@ def _becomes(kind: str, to: str, stated: Box | None, target: int, things: Sequen
 
 def _like(words: str, target: int, things: Sequence[Thing]) -> int | None:
     """The number of another thing that the words name."""
-    wanted = set(re.findall(r"\w+", words.lower())) - {"a", "an", "the", "another"}
+    wanted = _named_by(words) - {"another"}
     if not wanted:
         return None
     for number, thing in enumerate(things):
-        said = set(re.findall(r"\w+", f"{thing.name} {' '.join(thing.attributes)}".lower()))
-        if number != target and wanted <= said:
+        if number != target and wanted <= _told_of(thing):
             return number
     return None
+
+
+def _named_by(words: str) -> set[str]:
+    return set(re.findall(r"\w+", words.lower())) - {"a", "an", "the"}
+
+
+def _told_of(thing: Thing) -> set[str]:
+    return _named_by(" ".join((thing.name, *thing.attributes)))
 
 
 def _named(thing: Thing) -> str:

@@ -88,12 +88,24 @@ def scene_graph_schema() -> Json:
     }
 
 
-def plan_schema() -> Json:
-    """The JSON schema of the third call's reply."""
+def plan_schema(things: int, inventive: bool = True) -> Json:
+    """The JSON schema of the third call's reply.
+
+    A server that holds a model to it spares the calls in which one names a thing that is not listed.
+
+    Args:
+        things: how many are listed.
+        inventive: whether the editor can put a thing there that has no like in the picture (``Editor.inventive``).
+    """
+    numbers = list(range(things))
+    anything = inventive or not numbers
     return {
         "type": "object",
         "properties": {
-            "target": {"type": ["integer", "null"]},
+            "target": {
+                "type": ["integer", "null"] if anything else "integer",
+                "enum": [*numbers, None] if anything else numbers,
+            },
             "edit": {"enum": list(EDIT_KINDS)},
             "to": {"type": "string"},
             "box": {"anyOf": [{"type": "null"}, {"type": "array", "items": {"type": "number"}, "minItems": 4, "maxItems": 4}]},

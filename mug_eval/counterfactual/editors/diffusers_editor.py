@@ -68,6 +68,8 @@ class DiffusersEditor:
         UserError: diffusers is missing, no such class, no model in the folder, a setting that cannot be.
     """
 
+    inventive: Final = True
+
     def __init__(self, name: str, settings: PipelineSettings) -> None:
         self.name: Final = name
         self.batch: Final = max(1, settings.batch)

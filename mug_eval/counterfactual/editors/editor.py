@@ -57,6 +57,11 @@ class Editor(Protocol):
         """How many edits are best handed over at once: 1 where that gains nothing."""
         ...
 
+    @property
+    def inventive(self) -> bool:
+        """Whether it can put a thing into a picture that holds none like it; without a model it can only copy what is there."""
+        ...
+
     def edit(self, image: Image.Image, plan: EditPlan, seed: int) -> Image.Image:
         """The altered picture, RGB, of the same size. Call it through :func:`run_edit`, which checks that.
 

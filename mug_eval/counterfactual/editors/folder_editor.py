@@ -38,6 +38,7 @@ class FolderEditor:
     """
 
     batch: Final = 1
+    inventive: Final = True
 
     def __init__(self, folder: Path) -> None:
         self.name: Final = f"folder:{folder}"

@@ -74,6 +74,8 @@ class HttpEditor:
         UserError: the address is none, or the key is missing.
     """
 
+    inventive: Final = True
+
     def __init__(self, settings: HttpSettings) -> None:
         self._settings = s = settings
         self.name: Final = f"http:{s.model}"

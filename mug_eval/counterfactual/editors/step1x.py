@@ -58,6 +58,7 @@ class Step1XEditor:
 
     name: Final = "step1x"
     batch: Final = 1
+    inventive: Final = True
 
     def __init__(self, settings: Step1XSettings | None = None, load: Callable[[], Any] | None = None) -> None:
         self._settings = s = settings or Step1XSettings()

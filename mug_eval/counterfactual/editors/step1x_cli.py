@@ -73,6 +73,7 @@ class Step1XCLI:
     """
 
     name: Final = "step1x-cli"
+    inventive: Final = True
 
     def __init__(self, command: Step1XCommand) -> None:
         self._folder, self._weights = (Path(each).expanduser().absolute() for each in (command.folder, command.weights))

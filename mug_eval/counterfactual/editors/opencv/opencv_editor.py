@@ -35,6 +35,7 @@ class OpenCVEditor:
 
     name: Final = "opencv"
     batch: Final = 1
+    inventive: Final = False
 
     @property
     def fingerprint(self) -> str:
