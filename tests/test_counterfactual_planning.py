@@ -242,6 +242,7 @@ def test_a_plan_is_read_in_the_editors_terms() -> None:
         ({"edit": "mirror", "to": "0"}, "another thing"),
         ({"edit": "mirror", "to": ""}, "changes places"),
         ({"edit": "retext", "to": ""}, '"to" must say'),
+        ({"edit": "replace", "to": "null"}, '"to" must say'),
         ({"edit": "recolour", "to": "Red"}, "already"),
         ({"edit": "replace", "to": "a red cup"}, "already"),
         ({"target": 2, "edit": "resize", "to": "large"}, "already"),

@@ -41,14 +41,14 @@ def is_example_object(entry: Any) -> bool:
     return entry in _OBJECTS
 
 
-def is_example_edit(instruction: str, names: Sequence[str]) -> bool:
-    """Whether an instruction is the prompt's, its colours perhaps changed, and there is nothing that it could be about.
+def is_example_edit(instruction: str, target: str) -> bool:
+    """Whether an instruction is the prompt's, its colours perhaps changed, and the edit is of something else.
 
     Args:
         instruction: the planner's.
-        names: of the things in the picture.
+        target: the name of the thing that it edits.
     """
-    return bool(_ABOUT_THE_CUP.fullmatch(instruction)) and not any("cup" in name.lower() for name in names)
+    return bool(_ABOUT_THE_CUP.fullmatch(instruction)) and "cup" not in target.lower()
 
 
 def without_example(messages: Sequence[Message]) -> tuple[Message, ...]:

@@ -233,10 +233,11 @@ def read_plan(text: str, known: Survey, frame: Frame) -> Chosen:
     things = known.graph.things
     target = _target(found.get("target"), kind, things)
     to = _words(found.get("to"))
+    to = "" if to.lower() == "null" else to  # small models write null in quotes
     instruction = _words(found.get("instruction"))
     if not instruction:
         raise ValueError('"instruction" is empty')
-    if is_example_edit(instruction, [thing.name for thing in things]):
+    if is_example_edit(instruction, to if target is None else things[target].name):
         raise ValueError(REPEATED)
     if not to and kind in ("replace", "recolour", "retext", "resize"):
         raise ValueError(f'"to" must say what it becomes by {kind}')
