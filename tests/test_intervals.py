@@ -65,6 +65,15 @@ def test_a_share_over_few_clusters_is_as_wide_as_over_as_many_questions() -> Non
 
 def test_one_cluster_says_nothing_of_the_error() -> None:
     assert math.isnan(mean_interval([1.0, 0.0, 1.0], ["a", "a", "a"]).low)
+    alone = compare_hits([True, False, True], [False, False, True], ["a", "a", "a"]).difference
+    assert math.isnan(alone.low) and math.isnan(alone.high), "not from -100 to 100 points, which would look like an interval"
+
+
+def test_no_interval_reaches_past_what_can_be() -> None:
+    few = compare_hits([True, True, False, True], [False, False, True, True], ["a", "a", "b", "b"]).difference
+    assert (few.value, few.low, few.high) == (0.25, -1.0, 1.0)
+    free = mean_interval([1.0, 1.0, -1.0, 0.0], ["a", "a", "b", "b"])
+    assert free.low < -1 and free.high > 1 and free.standard_error == few.standard_error
 
 
 def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from mug_eval.benchmarks import load_task
 from mug_eval.errors import UserError
 from mug_eval.methods.mug import found_by_chance
-from mug_eval.statistics.intervals import Estimate, mean_interval, share_interval
+from mug_eval.statistics.intervals import DIFFERENCE, Estimate, mean_interval, share_interval
 from mug_eval.statistics.runs import Group, Run
 
 
@@ -235,11 +235,11 @@ def _detection(told: Sequence[Told]) -> Detection | None:
         games=len(told),
         found=share_interval(found, clusters),
         found_by_chance=sum(lots) / len(lots),
-        above_chance=mean_interval([hit - chance for hit, chance in zip(found, lots, strict=True)], clusters),
+        above_chance=mean_interval([hit - chance for hit, chance in zip(found, lots, strict=True)], clusters, within=DIFFERENCE),
         rounds=tuple(_round(told, clusters, number) for number in range(1, max(one.rounds for one in told) + 1)),
         normal_votes=share_interval([hit for hit, _, _ in votes], voters) if votes else None,
         votes_by_chance=sum(chance for _, chance, _ in votes) / len(votes) if votes else None,
-        votes_above_chance=mean_interval([hit - chance for hit, chance, _ in votes], voters) if votes else None,
+        votes_above_chance=mean_interval([hit - chance for hit, chance, _ in votes], voters, within=DIFFERENCE) if votes else None,
         abstentions=sum(one.abstentions for one in told),
         normals_lost=mean_interval([float(one.normals_lost) for one in told], clusters),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from scipy import stats
 
@@ -58,18 +59,27 @@ def cluster_error(values: Sequence[float], clusters: Sequence[Hashable]) -> tupl
     return math.sqrt(variance), count
 
 
-def mean_interval(values: Sequence[float], clusters: Sequence[Hashable], level: float = 0.95) -> Estimate:
+ANY: Final = (-math.inf, math.inf)
+SHARE: Final = (0.0, 1.0)
+DIFFERENCE: Final = (-1.0, 1.0)
+"""Where a mean can lie: of anything, of shares, of differences of shares."""
+
+
+def mean_interval(
+    values: Sequence[float], clusters: Sequence[Hashable], level: float = 0.95, within: tuple[float, float] = ANY
+) -> Estimate:
     """A mean with its t interval, as many degrees of freedom as clusters less one.
 
     Args:
         values: one a question, on any scale; a difference between two runs, for instance.
         clusters: the cluster of each.
         level: of the interval.
+        within: where the mean can lie; with few clusters the t interval reaches past it, and is cut there.
     """
     error, count = cluster_error(values, clusters)
     mean = math.fsum(values) / len(values)
     reach = float(stats.t.ppf(0.5 + level / 2, count - 1)) * error if count > 1 else math.nan
-    return Estimate(mean, len(values), count, error, mean - reach, mean + reach)
+    return Estimate(mean, len(values), count, error, max(mean - reach, within[0]), min(mean + reach, within[1]))
 
 
 def share_interval(hits: Sequence[bool], clusters: Sequence[Hashable], level: float = 0.95) -> Estimate:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from mug_eval.statistics.bootstrap import resample
 from mug_eval.statistics.definition import sums_of
 from mug_eval.statistics.games import GameStatistics, game_statistics
-from mug_eval.statistics.intervals import Estimate, mean_interval, share_interval
+from mug_eval.statistics.intervals import DIFFERENCE, SHARE, Estimate, mean_interval, share_interval
 from mug_eval.statistics.paired import compare_hits, holm
 from mug_eval.statistics.permutation import exchange_test
 from mug_eval.statistics.runs import Group
@@ -114,12 +114,14 @@ def share_right(group: Group) -> Estimate:
     """The share of right answers of a group or a part of one, as ``scores_of`` makes its interval."""
     if len(group.runs) == 1:
         return share_interval([value == 1 for value in group.values], group.clusters)
-    return mean_interval(group.values, group.clusters)
+    return mean_interval(group.values, group.clusters, within=SHARE)
 
 
 def gap(group: Group, base: Group) -> Estimate:
     """The difference of two groups' shares of right answers over the same questions."""
-    return mean_interval([one - other for one, other in zip(group.values, base.values, strict=True)], group.clusters)
+    return mean_interval(
+        [one - other for one, other in zip(group.values, base.values, strict=True)], group.clusters, within=DIFFERENCE
+    )
 
 
 def games_of(group: Group) -> GameStatistics:

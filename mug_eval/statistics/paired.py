@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scipy import stats
 
-from mug_eval.statistics.intervals import Estimate, mean_interval
+from mug_eval.statistics.intervals import DIFFERENCE, Estimate, mean_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def compare_hits(hits: Sequence[bool], against: Sequence[bool], clusters: Sequen
     fixed = sum(bool(a) and not b for a, b in zip(hits, against, strict=True))
     broken = sum(bool(b) and not a for a, b in zip(hits, against, strict=True))
     differences = [float(a) - float(b) for a, b in zip(hits, against, strict=True)]
-    return Paired(mean_interval(differences, clusters, level), fixed, broken, mcnemar(fixed, broken))
+    return Paired(mean_interval(differences, clusters, level, DIFFERENCE), fixed, broken, mcnemar(fixed, broken))
 
 
 def mcnemar(fixed: int, broken: int) -> float:

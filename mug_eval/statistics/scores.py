@@ -10,7 +10,7 @@ import numpy as np
 
 from mug_eval.statistics.bootstrap import Resampled
 from mug_eval.statistics.definition import Sums, clustered_error
-from mug_eval.statistics.intervals import Estimate, mean_interval, share_interval, wilson
+from mug_eval.statistics.intervals import DIFFERENCE, SHARE, Estimate, mean_interval, share_interval, wilson
 from mug_eval.statistics.permutation import Exchanged
 from mug_eval.statistics.runs import Group
 
@@ -75,7 +75,7 @@ def scores_of(group: Group, sums: Sequence[Sums], drawn: Resampled | None) -> di
         if sums[0].plain[place] and len(sums) == 1:
             kind, (low, high) = "wilson", _percent(share_interval([value == 1 for value in group.values], group.clusters))
         elif sums[0].plain[place]:
-            kind, (low, high) = "t", _percent(mean_interval(group.values, group.clusters))
+            kind, (low, high) = "t", _percent(mean_interval(group.values, group.clusters, within=SHARE))
         else:
             assert drawn is not None
             kind, (low, high) = "bootstrap", drawn.interval(place)
@@ -108,7 +108,7 @@ def differences_of(
     for place, name in enumerate(rule.names):
         if rule.plain[place]:
             each = [a - b for a, b in zip(one[0].values, other[0].values, strict=True)]
-            kind, (low, high) = "t", _percent(mean_interval(each, one[0].clusters))
+            kind, (low, high) = "t", _percent(mean_interval(each, one[0].clusters, within=DIFFERENCE))
         else:
             assert one[2] is not None and other[2] is not None
             kind, (low, high) = "bootstrap", Resampled(one[2].scores - other[2].scores).interval(place)
