@@ -14,6 +14,7 @@ from typing import Any
 from mug_eval.ablations import ABLATIONS, AUTO, pictures_of, split_ablation
 from mug_eval.backbones.catalogue import BackboneSpec, load_catalogue, parse_backbone
 from mug_eval.benchmarks import load_task, task_names
+from mug_eval.benchmarks.data_files import data_files
 from mug_eval.chat import Sampling
 from mug_eval.configuration import load_config, merge, parse_set, resolve
 from mug_eval.counterfactual import Match
@@ -169,7 +170,7 @@ def make_plan(args: argparse.Namespace) -> Plan:
         UserError: an unknown name, a setting that does not fit, a missing file.
     """
     players = _players(args)
-    data_files = _benchmarks(args)
+    chosen = _benchmarks(args)
     settings = merge(load_config(args.config) if args.config else {}, parse_set(args.set or []))
     _check_namespaces(settings, players)
     if args.counterfactuals is not None and str(args.counterfactuals) != AUTO and not args.counterfactuals.is_dir():
@@ -179,8 +180,8 @@ def make_plan(args: argparse.Namespace) -> Plan:
             "--counterfactuals auto plans with the backbone that plays, and here are several: build them once with mug-eval "
             "counterfactuals build, and give that folder"
         )
-    texts = [benchmark for benchmark in data_files if load_task(benchmark).text is not None]
-    if args.counterfactuals is not None and (len(texts) == len(data_files) or (texts and str(args.counterfactuals) == AUTO)):
+    texts = [benchmark for benchmark in chosen if load_task(benchmark).text is not None]
+    if args.counterfactuals is not None and (len(texts) == len(chosen) or (texts and str(args.counterfactuals) == AUTO)):
         raise UserError(f"--counterfactuals: {', '.join(texts)} has no pictures that could be altered; leave one of the two out")
     if texts and (gamers := [player.name for player in players if player.method.uses_counterfactual]):
         raise UserError(
@@ -207,7 +208,7 @@ def make_plan(args: argparse.Namespace) -> Plan:
                 limit=args.limit,
                 judge=args.judge,
             )
-            for benchmark, data_file in data_files.items()
+            for benchmark, data_file in chosen.items()
         ]
     return Plan(
         jobs=tuple(jobs),
@@ -350,18 +351,7 @@ def _benchmarks(args: argparse.Namespace) -> dict[str, Path | None]:
         if name in found:
             raise UserError(f"--data names {name} twice; keep one")
         found[name] = None
-    for item in args.data_file or []:
-        name, equals, path = item.partition("=")
-        if not equals or not path:
-            raise UserError(f"--data-file {item!r}: write NAME=TSV, e.g. --data-file POPE=my_pope.tsv")
-        if name not in found:
-            raise UserError(f"--data-file {name}: {name!r} is not in --data ({', '.join(found)})")
-        if found[name] is not None:
-            raise UserError(f"--data-file gives {name} twice; keep one")
-        file = Path(path).expanduser()
-        if not file.is_file():
-            raise UserError(f"--data-file {name}={path}: {'not a file' if file.exists() else 'no such file'}")
-        found[name] = file
+    found.update(data_files(args.data_file or (), list(found)))
     return found
 
 

@@ -152,7 +152,7 @@ def test_long_names_that_begin_alike_get_different_folders() -> None:
         (["--model", "mug-qwen", "--data", "POPE", "--data-file", "POPE"], ["NAME=TSV"]),
         (["--model", "mug-qwen", "--data", "POPE", "--data-file", "POPE=no.tsv"], ["no.tsv", "no such file"]),
         (["--model", "mug-qwen", "--data", "POPE", "--data-file", "POPE=."], ["not a file"]),
-        (["--model", "mug-qwen", "--data", "POPE", "--data-file", "MMStar=x.tsv"], ["MMStar", "not in --data"]),
+        (["--model", "mug-qwen", "--data", "POPE", "--data-file", "MMStar=x.tsv"], ["MMStar", "not among"]),
         (["--model", "mug-qwen", "--data", "POPE", "--counterfactuals", "nowhere"], ["nowhere", "no such folder"]),
         (
             ["--method", "mug", "--backbone", "vlmevalkit:x", "--data", "POPE", "--base-url", "http://h/v1"],

@@ -174,6 +174,7 @@ async def _run(plan: BuildPlan, args: argparse.Namespace, reporter: Any) -> Buil
 def _build_plan(args: argparse.Namespace) -> BuildPlan:
     from mug_eval.backbones.catalogue import parse_backbone
     from mug_eval.benchmarks import task_names
+    from mug_eval.benchmarks.data_files import data_files
     from mug_eval.building import PLANNER_SAMPLING, BuildPlan
     from mug_eval.chat import Sampling
     from mug_eval.configuration import as_json, merge, parse_set, resolve
@@ -205,7 +206,7 @@ def _build_plan(args: argparse.Namespace) -> BuildPlan:
         benchmark=args.data,
         planner=spec,
         editor=parse_editor(args.editor),
-        data_file=_data_file(args.data, args.data_file),
+        data_file=data_files([args.data_file] if args.data_file else (), [args.data]).get(args.data),
         limit=args.limit,
         sampling=sampling,
         frame=None if args.boxes == "auto" else frame_named(args.boxes),
@@ -220,13 +221,3 @@ def _build_plan(args: argparse.Namespace) -> BuildPlan:
         dtype=args.dtype,
         retry=None if args.retry_given_up is None else tuple(args.retry_given_up),
     )
-
-
-def _data_file(benchmark: str, given: str | None) -> Path | None:
-    """``TSV`` or ``NAME=TSV``."""
-    if given is None:
-        return None
-    path = Path(given.removeprefix(f"{benchmark}=")).expanduser()
-    if not path.is_file():
-        raise UserError(f"--data-file {given}: {'not a file' if path.exists() else 'no such file'}")
-    return path

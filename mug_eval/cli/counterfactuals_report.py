@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -26,7 +27,7 @@ def report(argv: Sequence[str]) -> int:
     """
     parser = Parser(
         "mug-eval counterfactuals report",
-        "STORE... [--data-file TSV] [--sheets N]",
+        "STORE... [--data-file [NAME=]TSV] [--sheets N]",
         "What became of the questions: acceptance, tries, rejections, types, flips, cost, FID and KID; and contact sheets. Writes "
         "STORE/report/report.json and STORE/report/sheet-*.png.",
     )
@@ -34,16 +35,15 @@ def report(argv: Sequence[str]) -> int:
     _add_originals(parser)
     parser.add_argument("--sheets", type=at_least(0), default=40, metavar="N", help="edits on contact sheets, evenly chosen (40)")
     args = parser.read(argv)
-    if args.data_file is not None and len(args.stores) > 1:
-        raise UserError("--data-file is for one store: report on each store for itself")
     from mug_eval.atomic import atomic_write
     from mug_eval.counterfactual.report import read_store, report_text, summary
 
+    stores = {folder: read_store(folder) for folder in args.stores}
+    files = _data_files(args, *(store.build for store in stores.values()))
     reports = []
-    for folder in args.stores:
-        store = read_store(folder)
+    for folder, store in stores.items():
         numbers = summary(store)
-        originals, why = _originals(store.build, args.data_file, args.work_dir)
+        originals, why = _originals(store.build, files, args.work_dir)
         if store.accepted and originals is None:
             print(f"{folder}: {why}; without the originals there are no contact sheets, FID or KID")
         elif store.accepted and originals is not None:
@@ -78,7 +78,8 @@ def publish(argv: Sequence[str]) -> int:
 
     originals = None
     if args.originals:
-        originals, why = _originals(read_store(args.store).build, args.data_file, args.work_dir)
+        build = read_store(args.store).build
+        originals, why = _originals(build, _data_files(args, build), args.work_dir)
         if originals is None:
             raise UserError(f"--originals: {why}")
     count = write(args.store, args.out, originals)
@@ -87,7 +88,9 @@ def publish(argv: Sequence[str]) -> int:
 
 
 def _add_originals(parser: Parser) -> None:
-    parser.add_argument("--data-file", type=Path, metavar="TSV", help="the benchmark's file, where the pictures I+ are")
+    parser.add_argument(
+        "--data-file", nargs="+", action="extend", metavar="[NAME=]TSV", help="the benchmark's file, where the pictures I+ are"
+    )
     parser.add_argument(
         "--work-dir",
         type=Path,
@@ -97,12 +100,19 @@ def _add_originals(parser: Parser) -> None:
     )
 
 
-def _originals(build: Mapping[str, Any], data_file: Path | None, work_dir: Path) -> tuple[Originals | None, str]:
+def _data_files(args: argparse.Namespace, *builds: Mapping[str, Any]) -> Mapping[str, Path]:
+    from mug_eval.benchmarks.data_files import data_files
+
+    return data_files(args.data_file or (), list(dict.fromkeys(str(build["benchmark"]) for build in builds)))
+
+
+def _originals(build: Mapping[str, Any], files: Mapping[str, Path], work_dir: Path) -> tuple[Originals | None, str]:
     """Where the pictures I+ are: in the file given, in the build's own copy, or in VLMEvalKit's folder; else why they are not."""
     from mug_eval.benchmarks import load_task, open_benchmark
     from mug_eval.benchmarks.vlmeval import downloaded
 
     task, sha256 = load_task(build["benchmark"]), str(build["dataset_sha256"])
+    data_file = files.get(task.name)
     copy = work_dir / ".data" / sha256[:16] / f"{task.upstream}_local.tsv"
     if data_file is None and copy.is_file():
         data_file = copy

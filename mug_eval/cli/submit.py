@@ -47,7 +47,7 @@ def command(argv: Sequence[str]) -> int:
         "--out", type=Path, metavar="F", help="the file, or the folder for several (default: the usual names, here)"
     )
     parser.add_argument("--rehearsal", action="store_true", help="take other questions than the published ones, to see the file")
-    parser.add_argument("--data-file", type=Path, metavar="TSV", help="the table that was played, if the work-dir has it no more")
+    parser.add_argument("--data-file", metavar="[NAME=]TSV", help="the table that was played, if the work-dir has it no more")
     parser.add_argument("--questions", type=Path, metavar="PATH", help="the authors' own questions (hallusionbench, pope)")
     parser.add_argument("--keep-unparsed", action="store_true", help="pope: write answers that are none, to be counted as yes")
     parser.add_argument("--meta", type=Path, metavar="YAML", help="openvlm: what a run does not know of its model")
@@ -56,13 +56,16 @@ def command(argv: Sequence[str]) -> int:
     parser.add_argument("--source-url", metavar="URL", help="hf: where the run can be read")
     args = parser.read(argv)
 
+    from mug_eval.benchmarks.data_files import data_files
     from mug_eval.leaderboard.submit.formats import Options, make_submission, save
     from mug_eval.show import printable
     from mug_eval.statistics.runs import find_runs
 
+    runs = find_runs(args.runs)
+    tables = data_files([args.data_file] if args.data_file else (), list(dict.fromkeys(run.benchmark for run in runs)))
     options = Options(
         rehearsal=args.rehearsal,
-        data_file=args.data_file,
+        data_file=next(iter(tables.values()), None),
         questions=args.questions,
         keep_unparsed=args.keep_unparsed,
         meta=args.meta,
@@ -70,7 +73,7 @@ def command(argv: Sequence[str]) -> int:
         hub_task=args.hub_task,
         source_url=args.source_url,
     )
-    written = make_submission(find_runs(args.runs), args.to, options)
+    written = make_submission(runs, args.to, options)
     for path in save(written, args.out):
         print(f"wrote {path}")
     if args.rehearsal:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mug_eval.cli.arguments import Parser, at_least
-from mug_eval.errors import UserError
 
 _EXAMPLES = """\
 examples:
@@ -33,16 +32,20 @@ def command(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--against", metavar="MODEL", help="the model that others are held against (default: direct, or the cheapest)"
     )
-    parser.add_argument("--data-file", action="append", metavar="NAME=TSV", help="where a benchmark's file lies now")
+    parser.add_argument("--data-file", nargs="+", action="extend", metavar="NAME=TSV", help="where a benchmark's file lies now")
     parser.add_argument("--counterfactuals", type=Path, action="append", metavar="DIR", help="where altered pictures lie now")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the resamples (default: 0)")
     args = parser.read(argv)
 
+    from mug_eval.benchmarks import task_names
+    from mug_eval.benchmarks.data_files import data_files
     from mug_eval.report.pictures import Places
     from mug_eval.report.site import Site, build_site
 
     out = args.out.resolve()
-    places = Places(_data_files(args.data_file or []), tuple(args.counterfactuals or ()), (out, *list(out.parents)[:5]))
+    places = Places(
+        data_files(args.data_file or (), task_names()), tuple(args.counterfactuals or ()), (out, *list(out.parents)[:5])
+    )
 
     def build(folder: Path) -> Site:
         site = build_site(args.out, folder, against=args.against, places=places, seed=args.seed, note=_note)
@@ -65,18 +68,6 @@ def command(argv: Sequence[str]) -> int:
             except KeyboardInterrupt:
                 return 0
     return 0
-
-
-def _data_files(words: Sequence[str]) -> dict[str, Path]:
-    found = {}
-    for word in words:
-        name, equals, path = word.partition("=")
-        if not equals or not path:
-            raise UserError(f"--data-file {word!r}: write NAME=TSV, e.g. --data-file POPE=my_pope.tsv")
-        if not Path(path).expanduser().is_file():
-            raise UserError(f"--data-file {word}: no such file")
-        found[name] = Path(path).expanduser()
-    return found
 
 
 def _note(text: str) -> None:
