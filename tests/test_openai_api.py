@@ -531,17 +531,18 @@ def test_pictures_are_encoded_once_and_the_cache_stays_within_its_limit():
 
 
 async def test_as_many_calls_as_allowed_go_out_at_once_over_kept_connections(tmp_path):
-    ports = set()
+    ports, together = set(), asyncio.Barrier(16)
 
-    async def slowly(request, body):
+    async def when_all_are_there(request, body):
         ports.add(request.transport.get_extra_info("peername")[1])
-        await asyncio.sleep(0.01)
+        async with asyncio.timeout(60):
+            await together.wait()
         return completion()
 
-    with ChatServer(slowly) as server, Journal(tmp_path / "j.sqlite") as journal:
+    with ChatServer(when_all_are_there) as server, Journal(tmp_path / "j.sqlite") as journal:
         model = OpenAIModel("m", server.base_url, concurrency=16)
         dispatcher = Dispatcher(model, journal, DispatchPolicy(concurrency=16))
-        await asyncio.gather(*(dispatcher.ask([Message("user", (str(number),))], Sampling()) for number in range(200)))
+        await asyncio.gather(*(dispatcher.ask([Message("user", (str(number),))], Sampling()) for number in range(192)))
         await model.close()
     assert server.most_at_once == 16
     assert len(ports) == 16

@@ -137,7 +137,7 @@ async def test_a_model_in_this_process_is_made_once_and_asked_one_call_at_a_time
 
 
 async def test_an_api_is_asked_as_many_calls_at_a_time_as_allowed(register):
-    meeting = threading.Barrier(3, timeout=5)
+    meeting = threading.Barrier(3, timeout=60)
 
     class Meeting(Parallel):
         def generate(self, message, dataset=None):
