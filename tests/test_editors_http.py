@@ -226,7 +226,7 @@ def test_a_server_that_is_not_there_is_the_users_to_mend(server: Server) -> None
 def test_a_slow_server_is_not_waited_for_without_end(server: Server) -> None:
     server.meeting = 99
     with pytest.raises(EditFailed, match="no answer"):
-        run_edit(server.editor(timeout=2.0, tries=1), scene(), PLAN, 1)
+        run_edit(server.editor(timeout=3.0, tries=1), scene(), PLAN, 1)
 
 
 @pytest.mark.parametrize("url", ["nowhere", "ftp://x/v1", "http://me:secret@host/v1", "http://host/v1?key=1"])

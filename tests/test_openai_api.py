@@ -324,8 +324,8 @@ async def test_an_endless_body_is_not_read_to_its_end():
 
 async def test_a_dripping_body_is_cut_off_by_the_total_time():
     reply = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + b" " * 1000
-    error = await error_of(bytes_on_the_wire(reply, drip=0.02), TransientError, timeout=0.3)
-    assert "no whole reply within 0.3 s" in str(error)
+    error = await error_of(bytes_on_the_wire(reply, drip=0.02), TransientError, timeout=3.0)
+    assert "no whole reply within 3 s" in str(error)
 
 
 async def test_a_redirect_is_not_followed():
@@ -339,13 +339,13 @@ async def test_a_redirect_is_not_followed():
 async def test_a_server_that_is_not_there_is_unreachable():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    for base_url in (f"http://127.0.0.1:{port}/v1", "http://no-such-host.invalid/v1"):
-        model = OpenAIModel("m", base_url, key_env="PATH" if "invalid" in base_url else "OPENAI_API_KEY")
-        with pytest.raises(TransientError, match="cannot be reached") as error:
-            await model.chat(HELLO, Sampling())
-        await model.close()
-        assert error.value.unreachable
+        port = listener.getsockname()[1]  # bound, but never listening: whoever calls is refused
+        for base_url in (f"http://127.0.0.1:{port}/v1", "http://no-such-host.invalid/v1"):
+            model = OpenAIModel("m", base_url, key_env="PATH" if "invalid" in base_url else "OPENAI_API_KEY")
+            with pytest.raises(TransientError, match="cannot be reached") as error:
+                await model.chat(HELLO, Sampling())
+            await model.close()
+            assert error.value.unreachable
 
 
 async def test_a_server_that_hangs_up_was_reached_and_the_request_counts():
