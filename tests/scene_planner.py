@@ -74,13 +74,21 @@ class ScenePlanner:
     found: list[Row]
     instead: Callable[[Row, str, Asking], str | web.StreamResponse | None] = lambda row, task, body: None
     delay: Callable[[int], float] = lambda count: 0.0
+    meeting: int = 1
+    """nobody is answered before so many have asked"""
     asked: list[tuple[str, str]] = field(default_factory=list)
     """(index, task) in the order asked"""
+    met: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def __call__(self, request: web.Request, body: Asking) -> web.StreamResponse:
         row, task, known = self.read(body)
         self.asked.append((row.index, task))
-        await asyncio.sleep(self.delay(len(self.asked)))
+        pause = self.delay(len(self.asked))
+        if len(self.asked) >= self.meeting:
+            self.met.set()
+        async with asyncio.timeout(120):
+            await self.met.wait()
+        await asyncio.sleep(pause)
         reply = self.instead(row, task, body)
         if reply is None:
             reply = self.usual(row, task, known)

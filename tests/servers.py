@@ -75,12 +75,12 @@ class ChatServer:
 
     def __enter__(self) -> ChatServer:
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(60)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(10)
+        self._thread.join(60)
 
     @property
     def base_url(self) -> str:

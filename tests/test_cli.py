@@ -412,12 +412,12 @@ def test_closed_streams_are_no_mistake(closed: str, tmp_path: Path) -> None:
     """A run plays to its end, here against a server that is not there."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    command = (
-        f"{sys.executable} run_eval.py --method direct --backbone openai:m --base-url http://127.0.0.1:{port}/v1 --data POPE "
-        f"--data-file POPE={TABLE} --limit 1 --patience 0.1 --work-dir {tmp_path} {closed}"
-    )
-    done = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
+        port = listener.getsockname()[1]  # bound, but never listening: whoever calls is refused
+        command = (
+            f"{sys.executable} run_eval.py --method direct --backbone openai:m --base-url http://127.0.0.1:{port}/v1 --data POPE "
+            f"--data-file POPE={TABLE} --limit 1 --patience 0.1 --work-dir {tmp_path} {closed}"
+        )
+        done = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 3, (done.stdout, done.stderr)
     assert "Traceback" not in done.stdout + done.stderr
     if closed == "2>&-":

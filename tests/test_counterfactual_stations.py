@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from loop_clock import turns
 from PIL import Image
 from scene_planner import ScenePlanner, lines, rows, table_of
 from servers import ChatServer
@@ -161,13 +162,13 @@ async def test_a_station_takes_what_waits_up_to_a_batch() -> None:
     gate = threading.Event()
 
     def work(pieces: Sequence[int]) -> list[int]:
-        gate.wait(5)
+        gate.wait(60)
         sizes.append(len(pieces))
         return [piece * piece for piece in pieces]
 
     async with Station("work", work, batch=4) as station:
         waiting = [asyncio.create_task(station.do(number)) for number in range(10)]
-        await asyncio.sleep(0.05)
+        await turns()
         waiting[9].cancel()
         gate.set()
         assert await asyncio.gather(*waiting[:9]) == [number * number for number in range(9)]

@@ -3,6 +3,7 @@ import random
 from dataclasses import dataclass, field
 
 import pytest
+from loop_clock import LoopClock, turns, until
 
 from mug_eval.chat import Message, MisconfiguredError, RefusedError, Reply, Sampling, TransientError, Usage
 from mug_eval.engine.budget import Budget
@@ -10,7 +11,7 @@ from mug_eval.engine.dispatcher import Dispatcher, DispatchPolicy
 from mug_eval.engine.journal import Journal
 from mug_eval.errors import RunStopped
 
-QUICK = {"backoff_base": 0.001, "backoff_cap": 0.002, "probe_base": 0.01, "probe_cap": 0.02, "timeout": 5.0}
+QUICK = {"backoff_base": 0.001, "backoff_cap": 0.002, "probe_base": 0.01, "probe_cap": 0.02, "timeout": 60.0}
 
 
 @dataclass
@@ -79,17 +80,24 @@ async def test_an_identical_call_on_its_way_is_awaited_not_asked_twice(journal):
 
 
 async def test_no_more_calls_are_out_than_the_limit_and_waiting_for_a_retry_takes_no_slot(journal):
-    async def slowly():
-        await asyncio.sleep(0.002)
+    clock, answer_now = LoopClock(), asyncio.Event()
+
+    async def when_told():
+        await answer_now.wait()
         return "fine"
 
-    server = Server([TransientError("busy", retry_after=0.6)] * 3 + [slowly])
+    server = Server([TransientError("busy", retry_after=300.0)] * 3 + [when_told])
     to = dispatcher(server, journal, concurrency=3, circuit_failures=100)
     backing_off = [asyncio.create_task(ask(to, f"early {number}")) for number in range(3)]
-    await asyncio.sleep(0.02)
-    assert await asyncio.gather(*(ask(to, f"late {number}") for number in range(20))) == ["fine"] * 20
+    await until(lambda: len(server.asked) == 3 and not server.at_once)
+    late = [asyncio.create_task(ask(to, f"late {number}")) for number in range(20)]
+    await turns()
+    assert (server.at_once, to.statistics.waiting) == (3, 20)
+    answer_now.set()
+    assert await asyncio.gather(*late) == ["fine"] * 20
     assert not any(task.done() for task in backing_off)  # all three slots served the others while these waited
     assert server.most_at_once == 3
+    clock.forward(600)
     assert await asyncio.gather(*backing_off) == ["fine"] * 3
     assert to.statistics.retries == 3
 
@@ -123,15 +131,19 @@ async def test_after_a_misconfiguration_nothing_more_is_sent(journal):
 
 
 async def test_a_call_that_hangs_is_cut_off_and_tried_again(journal):
+    clock = LoopClock()
+
     async def hang():
+        clock.forward(60)
         await asyncio.sleep(3600)
 
     server = Server([hang, "fine"])
-    assert await ask(dispatcher(server, journal, timeout=0.05)) == "fine"
+    assert await ask(dispatcher(server, journal, timeout=60)) == "fine"
+    assert (len(server.asked), server.at_once) == (2, 0)
     server = Server([hang])
-    with pytest.raises(TransientError, match=r"no reply within 0.05 s"):
-        await ask(dispatcher(server, journal, timeout=0.05, retries=1), "other")
-    assert server.at_once == 0
+    with pytest.raises(TransientError, match=r"no reply within 60 s"):
+        await ask(dispatcher(server, journal, timeout=60, retries=1), "other")
+    assert (len(server.asked), server.at_once) == (2, 0)
 
 
 async def test_a_server_asking_to_wait_is_given_that_time_up_to_a_cap(journal):
@@ -154,17 +166,26 @@ async def test_while_a_server_is_down_calls_wait_without_spending_their_tries(jo
     assert to.statistics.circuit == "closed"
 
 
-async def test_an_open_circuit_lets_one_probe_through_at_a_time(journal):
-    server = Server([down()])
-    to = dispatcher(server, journal, concurrency=10, circuit_failures=3, patience=0.5)
+async def test_an_open_circuit_lets_one_probe_through_at_a_time_and_ever_more_rarely(journal):
+    clock, server = LoopClock(), Server([down()])
+    patience = {"patience": 1e6, "first_patience": 1e6, "probe_base": 1000.0, "probe_cap": 4000.0}
+    to = dispatcher(server, journal, concurrency=10, circuit_failures=3, **patience)
     tasks = [asyncio.create_task(ask(to, str(number))) for number in range(50)]
-    await asyncio.sleep(0.005)
-    assert to.statistics.circuit == "open"
-    already = len(server.asked)
+    await until(lambda: to.statistics.circuit == "open" and not server.at_once)
     server.most_at_once = 0
-    await asyncio.wait(tasks)
+    for interval in (1000, 2000, 4000, 4000):
+        already = len(server.asked)
+        clock.forward(0.8 * interval)
+        await turns()
+        assert len(server.asked) == already
+        clock.forward(0.2 * interval)
+        await until(lambda before=already: len(server.asked) > before)
+        await turns()
+        assert len(server.asked) == already + 1
     assert server.most_at_once == 1
-    assert 1 <= len(server.asked) - already < 60
+    assert not any(task.done() for task in tasks)
+    clock.forward(1e6)
+    await asyncio.wait(tasks)
     assert all(isinstance(task.exception(), RunStopped) for task in tasks)
 
 
@@ -181,21 +202,25 @@ async def test_one_poisonous_call_fails_alone_while_others_get_through(journal):
 
     class Fragile(Server):
         async def chat(self, messages, sampling, schema=None):
-            self.answers = [down()] if messages[-1].text == "poison" else ["fine"]
+            if messages[-1].text == "poison":
+                self.asked.append("poison")
+                answered = to.statistics.calls
+                await until(lambda: to.statistics.calls > answered)  # the connection breaks while others get through
+                raise down()
             return await super().chat(messages, sampling, schema)
 
-    to = dispatcher(Fragile([""]), journal, retries=2, circuit_failures=1000)
-
-    async def others():
-        for number in range(200):
-            assert await ask(to, str(number)) == "fine"
-            await asyncio.sleep(0.001)
-
-    healthy = asyncio.create_task(others())
+    server = Fragile(["fine"])
+    to = dispatcher(server, journal, retries=2, circuit_failures=1000)
+    poison = asyncio.create_task(ask(to, "poison"))
+    number = 0
+    while not poison.done():
+        number += 1
+        assert number < 10_000, "its tries are not counted"
+        assert await ask(to, str(number)) == "fine"
     with pytest.raises(TransientError, match="refused"):
-        await ask(to, "poison")
-    assert not healthy.done()
-    await healthy
+        await poison
+    assert server.asked.count("poison") == 3
+    assert await ask(to, "after") == "fine"
 
 
 async def test_a_call_budget_is_never_exceeded_and_what_is_out_is_recorded(journal):
@@ -247,8 +272,7 @@ async def test_a_cancelled_game_loses_no_request_that_is_out(journal):
     server = Server([when_told])
     to = dispatcher(server, journal)
     task = asyncio.create_task(ask(to))
-    while not server.at_once:  # noqa: ASYNC110
-        await asyncio.sleep(0)
+    await until(lambda: server.at_once)
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled()
@@ -268,9 +292,9 @@ async def test_a_call_that_is_not_out_dies_with_its_game(journal):
     server = Server([when_told])
     to = dispatcher(server, journal, concurrency=1)
     first = asyncio.create_task(ask(to, "first"))
-    await asyncio.sleep(0)
+    await until(lambda: server.at_once)
     second = asyncio.create_task(ask(to, "second"))
-    await asyncio.sleep(0.005)
+    await until(lambda: to.statistics.waiting)
     second.cancel()
     await asyncio.sleep(0)
     answer_now.set()

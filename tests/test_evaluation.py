@@ -189,11 +189,11 @@ def test_sigterm_ends_a_run_cleanly_even_where_interrupts_are_ignored(tmp_path: 
             text=True,
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
         )
-        until = time.monotonic() + 120
+        until = time.monotonic() + 600
         while len(server.requests) < 3 and time.monotonic() < until and process.poll() is None:
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=600)
     assert process.returncode == 130, said
     assert "interrupted" in said and "Traceback" not in said
 

@@ -205,7 +205,7 @@ def test_a_second_run_waits_if_it_is_told_to_and_says_for_whom(tmp_path, other_r
         other_run.stdin.flush()
 
     with work_dir_lock(tmp_path, wait=True, say=say):
-        assert other_run.wait(10) == 0
+        assert other_run.wait(60) == 0
         assert str(os.getpid()) in (tmp_path / ".lock").read_text()
     assert said == [f"waiting for another run (process {other_run.pid}) to leave {tmp_path}"]
 

@@ -42,7 +42,7 @@ def port(tmp_path: Path) -> Iterator[int]:
 
 
 def first_line(port: int, path: str) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as talk:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as talk:
         talk.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
         return talk.makefile("rb").readline()
 
@@ -54,7 +54,7 @@ def test_a_path_that_no_file_can_have_is_not_found(port: int, path: str, capfd: 
 
 
 def test_a_browser_that_goes_away_leaves_the_terminal_quiet(port: int, capfd: pytest.CaptureFixture[str]) -> None:
-    talk = socket.create_connection(("127.0.0.1", port), timeout=20)
+    talk = socket.create_connection(("127.0.0.1", port), timeout=60)
     talk.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
     talk.recv(100)
     talk.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closed with a reset
@@ -62,7 +62,7 @@ def test_a_browser_that_goes_away_leaves_the_terminal_quiet(port: int, capfd: py
     assert b" 200 " in first_line(port, "/")
     for thread in threading.enumerate():
         if "process_request" in thread.name:
-            thread.join(20)
+            thread.join(60)
     assert capfd.readouterr().err == ""
 
 
@@ -176,7 +176,7 @@ def test_two_writers_of_one_file_wait_for_each_other(tmp_path: Path) -> None:
         with pytest.raises(subprocess.TimeoutExpired):
             other.wait(1.5)
         file.write(b"whole")
-    assert other.communicate(timeout=60)[1] == b"" and other.returncode == 0
+    assert other.communicate(timeout=300)[1] == b"" and other.returncode == 0
     assert place.read_text() == "second" and [path.name for path in tmp_path.iterdir()] == ["board.json"]
 
 

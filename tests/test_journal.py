@@ -1,12 +1,12 @@
 import asyncio
 import errno
-import multiprocessing
 import os
 import resource
 import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -224,13 +224,20 @@ async def test_a_damaged_file_is_said_in_one_line(tmp_path):
         assert damaged(error)
 
 
+def in_a_process(function: Callable[..., None], path: Path, *numbers: int) -> None:
+    """Run a function of this file in a process of its own: not a fork, which would inherit locks that other tests' threads hold."""
+    code = "import sys; from pathlib import Path; import test_journal as t; "
+    code += f"t.{function.__name__}(Path(sys.argv[1]), *map(int, sys.argv[2:]))"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), str(Path(__file__).parent)])}
+    command = [sys.executable, "-c", code, str(path), *map(str, numbers)]
+    done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("room", [0, 1000, 6000])
 def test_a_journal_on_a_full_disk_stops_the_run_and_is_not_to_be_moved_away(tmp_path, room):
     path = tmp_path / "j.sqlite"
-    process = multiprocessing.get_context("fork").Process(target=_make_a_journal_on_a_full_disk, args=(path, room))
-    process.start()
-    process.join()
-    assert process.exitcode == 0
+    in_a_process(_make_a_journal_on_a_full_disk, path, room)
     Journal(path).close()  # once there is room, what was left behind is no hindrance
 
 
@@ -256,10 +263,7 @@ def test_an_atomic_write_is_whole_or_not_at_all(tmp_path):
     atomic_write(path, "old ✓")
     assert path.read_text() == "old ✓"
 
-    process = multiprocessing.get_context("fork").Process(target=_write_on_a_full_disk, args=(path,))
-    process.start()
-    process.join()
-    assert process.exitcode == 0
+    in_a_process(_write_on_a_full_disk, path)
     assert path.read_text() == "old ✓"
     assert [file.name for file in tmp_path.iterdir()] == ["run.json"]
 

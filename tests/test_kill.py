@@ -113,7 +113,7 @@ def zygote() -> Iterator[Zygote]:
     yield found
     assert found.process.stdin
     found.process.stdin.close()
-    found.process.wait(20)
+    found.process.wait(60)
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +188,7 @@ def test_twenty_kills_change_nothing_and_no_recorded_call_is_asked_again(
             wanted = max(1, point - unique_before)
             ledger.on_request = lambda count, goal=before + wanted, flag=reached: flag.set() if count >= goal else None
             pid = zygote.start(command(data, tmp_path, server.base_url, concurrency))
-            assert reached.wait(60), "".join(zygote.errors[-20:])
+            assert reached.wait(120), "".join(zygote.errors[-20:])
             os.kill(pid, signal.SIGKILL)
             assert zygote.wait() == -signal.SIGKILL
             assert not (tmp_path / "mug-toy" / "POPE" / "run.json").exists(), "only a complete run is marked complete"

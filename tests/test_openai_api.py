@@ -324,8 +324,8 @@ async def test_an_endless_body_is_not_read_to_its_end():
 
 async def test_a_dripping_body_is_cut_off_by_the_total_time():
     reply = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + b" " * 1000
-    error = await error_of(bytes_on_the_wire(reply, drip=0.02), TransientError, timeout=0.3)
-    assert "no whole reply within 0.3 s" in str(error)
+    error = await error_of(bytes_on_the_wire(reply, drip=0.02), TransientError, timeout=3.0)
+    assert "no whole reply within 3 s" in str(error)
 
 
 async def test_a_redirect_is_not_followed():
@@ -339,13 +339,13 @@ async def test_a_redirect_is_not_followed():
 async def test_a_server_that_is_not_there_is_unreachable():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    for base_url in (f"http://127.0.0.1:{port}/v1", "http://no-such-host.invalid/v1"):
-        model = OpenAIModel("m", base_url, key_env="PATH" if "invalid" in base_url else "OPENAI_API_KEY")
-        with pytest.raises(TransientError, match="cannot be reached") as error:
-            await model.chat(HELLO, Sampling())
-        await model.close()
-        assert error.value.unreachable
+        port = listener.getsockname()[1]  # bound, but never listening: whoever calls is refused
+        for base_url in (f"http://127.0.0.1:{port}/v1", "http://no-such-host.invalid/v1"):
+            model = OpenAIModel("m", base_url, key_env="PATH" if "invalid" in base_url else "OPENAI_API_KEY")
+            with pytest.raises(TransientError, match="cannot be reached") as error:
+                await model.chat(HELLO, Sampling())
+            await model.close()
+            assert error.value.unreachable
 
 
 async def test_a_server_that_hangs_up_was_reached_and_the_request_counts():
@@ -531,17 +531,18 @@ def test_pictures_are_encoded_once_and_the_cache_stays_within_its_limit():
 
 
 async def test_as_many_calls_as_allowed_go_out_at_once_over_kept_connections(tmp_path):
-    ports = set()
+    ports, together = set(), asyncio.Barrier(16)
 
-    async def slowly(request, body):
+    async def when_all_are_there(request, body):
         ports.add(request.transport.get_extra_info("peername")[1])
-        await asyncio.sleep(0.01)
+        async with asyncio.timeout(60):
+            await together.wait()
         return completion()
 
-    with ChatServer(slowly) as server, Journal(tmp_path / "j.sqlite") as journal:
+    with ChatServer(when_all_are_there) as server, Journal(tmp_path / "j.sqlite") as journal:
         model = OpenAIModel("m", server.base_url, concurrency=16)
         dispatcher = Dispatcher(model, journal, DispatchPolicy(concurrency=16))
-        await asyncio.gather(*(dispatcher.ask([Message("user", (str(number),))], Sampling()) for number in range(200)))
+        await asyncio.gather(*(dispatcher.ask([Message("user", (str(number),))], Sampling()) for number in range(192)))
         await model.close()
     assert server.most_at_once == 16
     assert len(ports) == 16

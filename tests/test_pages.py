@@ -258,14 +258,14 @@ def server(site: Path) -> Iterator[int]:
 def test_the_server_gives_pages_and_nothing_else(site: Path, server: int, path: str, status: int) -> None:
     if path == "/leak":
         (site / "leak").symlink_to("/etc/hostname")
-    connection = http.client.HTTPConnection("127.0.0.1", server, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", server, timeout=60)
     connection.request("GET", path)
     assert connection.getresponse().status == status
     (site / "leak").unlink(missing_ok=True)
 
 
 def test_a_page_asked_for_by_a_foreign_name_is_refused(server: int) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", server, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", server, timeout=60)
     connection.request("GET", "/", headers={"Host": "evil.example:80"})
     assert connection.getresponse().status == 403
 

@@ -421,7 +421,7 @@ def test_a_hub_that_cannot_be_reached_is_said_in_one_line_that_names_the_way_out
             capture_output=True,
             text=True,
             env=environment,
-            timeout=240,
+            timeout=900,
         )
     assert done.returncode == 2, done.stderr
     assert "google/boolq could not be loaded from the hub" in done.stderr and "--data-file BoolQ=dev.jsonl" in done.stderr

@@ -7,6 +7,7 @@ import io
 import json
 import random
 import shutil
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 import torch
+from loop_clock import LONG, until
 from PIL import Image
 from tiny_vlm import load_plain, save_internvl, save_qwen, save_qwen3, save_smolvlm
 from transformers import AutoProcessor
@@ -100,11 +102,6 @@ def plain_inputs(model: Any, processor: Any, conversation: list[Message]) -> Any
 
 async def together(model: TransformersVLM, conversations: Sequence[list[Message]], sampling: Sampling = GREEDY) -> list[str]:
     return [reply.text for reply in await asyncio.gather(*(model.chat(c, sampling) for c in conversations))]
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 (the model's thread has no event to wait for)
-        await asyncio.sleep(0.001)
 
 
 def words(folder: Path, replies: Sequence[list[int]]) -> list[str]:
@@ -349,12 +346,22 @@ async def test_a_call_on_which_the_model_fails_takes_no_other_with_it(qwen: Path
 async def test_a_cancelled_call_leaves_and_the_others_are_answered(qwen: Path) -> None:
     model = TransformersVLM(str(qwen))
     await model.chat(CONVERSATIONS[6], Sampling(temperature=0, max_tokens=1))
+    runner = model._scheduler.runner
+    assert runner is not None
+    step, go_on = runner.step, threading.Event()
+
+    def held() -> Any:
+        if model.counts.steps >= 3:
+            assert go_on.wait(LONG)
+        return step()
+
+    runner.step = held  # type: ignore[method-assign]
     endless = asyncio.create_task(model.chat(CONVERSATIONS[0], Sampling(temperature=0, max_tokens=3000)))
     await until(lambda: model.counts.steps >= 3)
     endless.cancel()
+    await asyncio.wait([endless])
+    go_on.set()
     assert await together(model, CONVERSATIONS[1:3]) == words(qwen, alone(qwen, CONVERSATIONS[1:3]))
-    runner = model._scheduler.runner
-    assert runner is not None
     await until(lambda: not runner.active)
     assert model.counts.steps < 1000
     await model.close()
