@@ -48,7 +48,7 @@ PHOTOS = (
     Photo("skimage:coffee.png", "spoon", (323, 68, 426, 327), ("remove",)),
     Photo("skimage:chelsea.png", "left eye", (135, 86, 208, 146), ("recolour blue", "resize larger")),
     Photo("skimage:rocket.jpg", "rocket", (306, 128, 337, 412), ("remove", "add", "resize smaller")),
-    Photo("skimage:coins.png", "coin", (130, 27, 181, 77), ("remove", "add", "resize larger")),
+    Photo("skimage:coins.png", "coin", (130, 27, 181, 77), ("remove", "resize larger", "mirror"), (310, 18, 365, 70)),
     Photo("skimage:camera.png", "white tower", (411, 113, 436, 175), ("remove", "move", "add")),
     Photo("skimage:motorcycle_left.png", "motorcycle", (111, 80, 688, 453), ("recolour blue",)),
     Photo("skimage:page.png", 'heading "Region-based segmentation"', (3, 6, 295, 38), ("retext Edge-based completion",)),
@@ -115,12 +115,12 @@ def difference(before: Image.Image, after: Image.Image) -> Image.Image:
     return Image.fromarray(np.minimum(255, apart * 4).astype(np.uint8)).convert("RGB")
 
 
-def boxed(picture: Image.Image, photo: Photo) -> Image.Image:
+def boxed(picture: Image.Image, photo: Photo, edit: str) -> Image.Image:
     picture = picture.copy()
     pen = max(2, max(picture.size) // 150)
     draw = ImageDraw.Draw(picture)
     draw.rectangle(photo.box, outline=(255, 230, 0), width=pen)
-    if photo.other:
+    if photo.other and edit == "mirror":
         draw.rectangle(photo.other, outline=(0, 230, 255), width=pen)
     return picture
 
@@ -140,8 +140,10 @@ def rows(every: bool, packaged: bool, seed: int, side: int, say: Callable[[str],
         before = read(photo, trial)
         if before is None:
             continue
-        row = [tile(boxed(before, photo), photo.target, side)]
+        row = [tile(boxed(before, photo, ""), photo.target, side)]
         for edit in EVERY if every else photo.edits:
+            if not every:
+                row = [tile(boxed(before, photo, edit), photo.target, side)]
             start = time.perf_counter()
             try:
                 after = run_edit(editor, before, plan(photo, edit), seed)
@@ -155,7 +157,6 @@ def rows(every: bool, packaged: bool, seed: int, side: int, say: Callable[[str],
             say(f"{photo.file} {before.width}x{before.height} {photo.target}: {edit}: {time.perf_counter() - start:.2f} s")
             if not every and len(row) > 1:
                 yield row
-                row = row[:1]
         if every:
             yield row
 

@@ -183,6 +183,22 @@ def test_things_that_cannot_be_are_left_out_and_relations_keep_their_ends() -> N
     assert read.graph.relations == ((1, "right of", 0),)
 
 
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ('{"name": "cup", "box": [0, 0, 1' + "0" * 400 + ", 9]}", "more than 300 digits"),
+        ('{"name": "cup", "box": [NaN, 0, 50, 50]}', "four numbers"),
+        ('{"name": "cup", "box": [0, 0, 1e999, 50]}', "not four numbers"),
+        ('{"name": "' + "cup " * 99 + '", "box": [0, 0, 50, 50]}', "its name is 396 characters long"),
+    ],
+    ids=["endless", "NaN", "infinite", "long name"],
+)
+def test_a_thing_that_no_picture_can_hold_is_left_out_and_the_others_stay(entry: str, words: str) -> None:
+    read = read_graph(f'{{"objects": [{entry}, {{"name": "plate", "box": [10, 10, 60, 60]}}]}}', PIXELS, (400, 200))
+    assert read.graph is not None and [thing.name for thing in read.graph.things] == ["plate"]
+    assert len(read.wrong) == 1 and words in read.wrong[0]
+
+
 @pytest.mark.parametrize("reply", ["nothing", "[]", '{"objects": 3}', '{"things": []}', '{"objects": [{"name": "cup"'])
 def test_what_is_no_scene_graph_is_none(reply: str) -> None:
     assert read_graph(reply, PIXELS, (400, 200)).graph is None

@@ -13,6 +13,7 @@ from mug_eval.counterfactual.editors import EditFailed, run_edit
 from mug_eval.counterfactual.editors.opencv import OpenCVEditor
 from mug_eval.counterfactual.editors.opencv.colour import named_colour
 from mug_eval.counterfactual.editors.opencv.fill import fill
+from mug_eval.counterfactual.editors.opencv.leftovers import with_leftovers
 from mug_eval.counterfactual.editors.opencv.masks import outline
 from mug_eval.counterfactual.editors.opencv.region import neighbourhood
 from mug_eval.counterfactual.plan import EditPlan
@@ -189,6 +190,7 @@ def test_new_words_stand_where_the_old_ones_stood() -> None:
         (EditPlan("recolour", "ball", BOX, "red"), "is red as it is"),
         (EditPlan("recolour", "ball", BOX, ""), "names no colour"),
         (EditPlan("replace", "ball", BOX, "a cat"), "without a model"),
+        (EditPlan("add", "cat", OTHER, "a cat", OTHER), "holds no 'cat' to copy.*an editor that draws can"),
         (EditPlan("mirror", "ball", BOX), "with what is"),
         (EditPlan("mirror", "ball", BOX, to_box=(80, 70, 120, 120)), "overlap"),
         (EditPlan("mirror", "ball", BOX, to_box=(100, 2, 236, 178)), "fill more than"),
@@ -286,3 +288,47 @@ def test_an_outline_follows_the_thing() -> None:
     assert found.clear
     assert (found.mask & truth).sum() / (found.mask | truth).sum() > 0.9
     assert not outline(ground(rough=6), BOX, 0).clear, "there is nothing in the box"
+
+
+def test_on_smooth_ground_nothing_of_a_thing_is_left_over() -> None:
+    picture = np.array(scene(rough=2.0))
+    picture[52:58, 44:52] = picture[52:58, 118:126] = (40, 110, 60)  # a hand each side, far from the ball and unlike it
+    after = np.asarray(edited(EditPlan("remove", "juggler", (40, 50, 130, 130)), Image.fromarray(picture))).astype(int)
+    assert np.abs(after - ground(rough=2.0)).max() < 40
+
+
+@pytest.mark.parametrize("rough", [2.0, 30.0], ids=["smooth ground", "rough ground"])
+def test_what_stands_out_in_the_box_belongs_to_the_thing_unless_it_goes_on_beyond_or_all_the_ground_stands_out(
+    rough: float,
+) -> None:
+    hole = reddish(scene())
+    picture = np.array(scene(rough=rough))
+    picture[52:58, 44:52] = (40, 110, 60)  # a hand
+    picture[96:180, 120:128] = (30, 60, 30)  # a trunk
+    found = with_leftovers(picture, (40, 50, 130, 130), hole)
+    assert (found & hole == hole).all() and not found[100:, 116:].any()
+    assert found[52:58, 44:52].all() == (rough < 3) and (rough < 3 or (found == hole).all())
+
+
+def test_one_more_stands_on_free_ground_and_not_on_another_thing() -> None:
+    row = np.asarray(scene((20, 70, 60, 120), width=240)).copy()
+    for left in range(64, 240, 44):
+        other = np.asarray(scene((left, 70, left + 40, 120), (60, 60, 140), width=240))
+        row[66:124, left - 2 : left + 42] = other[66:124, left - 2 : left + 42]
+    with pytest.raises(EditFailed, match="no free ground"):
+        edited(EditPlan("add", "ball", (20, 70, 60, 120)), Image.fromarray(row))
+
+
+def test_what_has_no_clear_outline_takes_no_block_of_its_ground_along_to_unlike_ground() -> None:
+    halves = ground(rough=6)
+    halves[:, 120:] = halves[:, 120:] // 3
+    nothing = EditPlan("move", "mist", BOX, to_box=OTHER)
+    with pytest.raises(EditFailed, match="a block of its ground would come along"):
+        edited(nothing, Image.fromarray(halves))
+
+
+def test_a_thing_that_does_not_reach_the_edge_is_not_cut_off_where_its_box_does() -> None:
+    loose = (0, 60, 60, 122)
+    after = edited(EditPlan("move", "ball", loose, to_box=(150, 60, 210, 122)), scene((14, 70, 54, 120)))
+    left, _, _, bottom = red_box(after)
+    assert left > 150 and bottom <= 125

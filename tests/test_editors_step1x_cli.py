@@ -91,20 +91,31 @@ def test_the_pictures_of_one_seed_share_a_start_and_come_back_in_order(command: 
     assert run_edit(Step1XCLI(command), pictures[0], plan("x"), 5).tobytes() == results[0].tobytes()  # type: ignore[union-attr]
 
 
-def test_a_command_that_never_made_a_picture_is_the_users_to_mend(command: Step1XCommand) -> None:
-    editor = Step1XCLI(command)
+def test_a_command_that_can_make_no_picture_at_all_is_the_users_to_mend(command: Step1XCommand) -> None:
+    broken = Path(command.folder) / command.script
+    broken.write_text("import sys; sys.exit('torch.OutOfMemoryError: CUDA out of memory')")
     with pytest.raises(UserError, match="CUDA out of memory"):
+        Step1XCLI(command).edit(scene(), plan("ok"), 1)
+
+
+def test_a_first_picture_that_the_command_fails_at_is_that_pictures_failure(command: Step1XCommand) -> None:
+    editor = Step1XCLI(command)
+    with pytest.raises(EditFailed, match="CUDA out of memory"):  # a plain picture went well: this one was too much
         editor.edit(scene(), plan("die"), 1)
     run_edit(editor, scene(), plan("ok"), 1)
-    with pytest.raises(EditFailed, match="CUDA out of memory"):  # it can work: this picture was too much
-        editor.edit(scene(), plan("die"), 1)
+    assert len(calls(command)) == 3, "the plain picture is asked for once"
+
+
+def test_an_instruction_that_no_file_can_hold_is_mended(command: Step1XCommand) -> None:
+    run_edit(Step1XCLI(command), scene(), plan("Remove \ud83d it\0."), 1)
+    assert calls(command)[0]["prompts"] == {"0.png": "Remove ? it ."}
 
 
 def test_a_command_that_hangs_is_ended_with_all_it_started(command: Step1XCommand) -> None:
     noted = Path(command.weights) / "child"
     for seconds in (2.0, 16.0, 128.0):
         editor = Step1XCLI(replace(command, start_timeout=seconds, timeout=0.5))
-        with pytest.raises(UserError, match=rf"no end after {seconds + 0.5:g} s"):
+        with pytest.raises((EditFailed, UserError), match=rf"no end after {seconds + 0.5:g} s"):
             editor.edit(scene(), plan("hang"), 1)
         if noted.exists():  # else the machine is too slow for it to have started anything
             break

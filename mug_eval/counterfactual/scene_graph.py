@@ -13,6 +13,8 @@ from mug_eval.counterfactual.plan import Box
 from mug_eval.counterfactual.planning_prompts import MOST_OBJECTS, thing_line
 
 _MOST_COMPLAINTS = 4
+_LONGEST_NAME = 200
+"""Characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,8 @@ def read_graph(text: str, frame: Frame, size: Size) -> ReadGraph:
 def _thing(entry: Any, frame: Frame, size: Size) -> Thing:
     if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str) or not entry["name"].strip():
         raise ValueError("it has no name")
+    if len(entry["name"]) > _LONGEST_NAME:
+        raise ValueError(f"its name is {len(entry['name'])} characters long")
     attributes = entry.get("attributes") or []
     if not isinstance(attributes, list):
         attributes = [attributes]
@@ -113,7 +117,10 @@ def numbers_of(value: Any) -> list[float]:
     numbers = isinstance(value, list) and all(isinstance(edge, int | float) and not isinstance(edge, bool) for edge in value)
     if not numbers or len(value) != 4:
         raise ValueError("its box is not a list of four numbers")
-    return [float(edge) for edge in value]
+    try:
+        return [float(edge) for edge in value]
+    except OverflowError as error:  # JSON's whole numbers have no end
+        raise ValueError("its box holds a number of more than 300 digits") from error
 
 
 def _relations(value: Any, numbers: Mapping[int, int]) -> tuple[tuple[int, str, int], ...]:

@@ -182,7 +182,8 @@ def instruction(plan: EditPlan) -> str:
     Raises:
         EditFailed: it has none.
     """
-    words = " ".join(plan.instruction.split())
+    # Halves of characters, as JSON may hold them, can be written to no file and sent to no server.
+    words = " ".join(plan.instruction.encode(errors="replace").decode().replace("\0", " ").split())
     if not words:
         raise EditFailed("the plan holds no instruction for an editor that reads")
     return words

@@ -25,6 +25,9 @@ from mug_eval.errors import UserError
 from mug_eval.images import ImageError
 
 _SAID = 4096
+_PLAIN_WORDS = "Make the picture a little brighter."
+_Work = dict[int, tuple[Image.Image, str]]
+_Made = dict[int, Image.Image | EditFailed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +122,21 @@ class Step1XCLI:
             except EditFailed as failure:
                 results[number] = failure
         for seed, work in by_seed.items():
-            if work:
-                results |= self._start(seed, work)
+            results |= self._start(seed, work)
         return [results[number] for number in range(len(edits))]
 
     def close(self) -> None:
         """Nothing is held: the command ends after each call."""
 
-    def _start(self, seed: int, work: dict[int, tuple[Image.Image, str]]) -> dict[int, Image.Image | EditFailed]:
+    def _start(self, seed: int, work: _Work) -> _Made:
+        results, how = self._made_by(seed, work)
+        if not self._worked and not _any_picture(results) and not _any_picture(self._made_by(0, {0: (_plain(), _PLAIN_WORDS)})[0]):
+            raise UserError(f"step1x-cli made no picture, nor one of a plain gradient; {how}")
+        self._worked = True
+        return results
+
+    def _made_by(self, seed: int, work: _Work) -> tuple[_Made, str]:
+        """What one start of the command makes, and how it ended."""
         with tempfile.TemporaryDirectory(prefix="step1x-") as temporary:
             place = Path(temporary)
             (place / "in").mkdir()
@@ -135,12 +145,8 @@ class Step1XCLI:
             prompts = {f"{number}.png": words for number, (_, words) in work.items()}
             (place / "prompts.json").write_text(json.dumps(prompts, ensure_ascii=False), encoding="utf-8")
             ended, said = self._run(place, seed, len(work))
-            results = {number: _made(place, f"{number}.png", f"{ended}: {said}") for number in work}
-        if any(isinstance(result, Image.Image) for result in results.values()):
-            self._worked = True
-        elif not self._worked:
-            raise UserError(f"step1x-cli made no picture ({ended}); it said: {said or 'nothing'}")
-        return results
+            how = f"{ended}; it said: {said or 'nothing'}"
+            return {number: _made(place, f"{number}.png", how) for number in work}, how
 
     def _run(self, place: Path, seed: int, count: int) -> tuple[str, str]:
         """Run the command to its end; how it ended, and its last words.
@@ -195,6 +201,15 @@ def _made(place: Path, name: str, ended: str) -> Image.Image | EditFailed:
             except (OSError, ImageError) as error:
                 return EditFailed(f"step1x-cli wrote a picture that cannot be read: {error}")
     return EditFailed(f"step1x-cli made no picture of it ({ended})")
+
+
+def _any_picture(results: _Made) -> bool:
+    return any(isinstance(result, Image.Image) for result in results.values())
+
+
+def _plain() -> Image.Image:
+    """What any editor can edit: a command that makes nothing of it is set up wrongly, one that does was at odds with the picture before."""
+    return Image.linear_gradient("L").convert("RGB")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

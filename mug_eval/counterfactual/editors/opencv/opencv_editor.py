@@ -12,18 +12,26 @@ from PIL import Image
 from mug_eval.counterfactual.editors.editor import EditFailed
 from mug_eval.counterfactual.editors.opencv.colour import named_colour, recoloured
 from mug_eval.counterfactual.editors.opencv.fill import fill
+from mug_eval.counterfactual.editors.opencv.leftovers import with_leftovers
 from mug_eval.counterfactual.editors.opencv.lettering import relettered
 from mug_eval.counterfactual.editors.opencv.masks import Mask, Outline, Pixels, feathered, joined, outline, widened
 from mug_eval.counterfactual.editors.opencv.paste import Cutout, cut_out, pasted, scaled
 from mug_eval.counterfactual.editors.opencv.places import places
-from mug_eval.counterfactual.editors.opencv.region import clipped, grown, height, margin, moved, neighbourhood, usable, width
+from mug_eval.counterfactual.editors.opencv.region import (
+    clipped,
+    grown,
+    height,
+    margin,
+    moved,
+    neighbourhood,
+    surroundings,
+    usable,
+    width,
+)
 from mug_eval.counterfactual.plan import Box, EditPlan
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Goes up with every change that changes pictures."""
-
-_LEAST_CONTEXT = 48
-_CONTEXT = 0.75
 
 
 class OpenCVEditor:
@@ -131,11 +139,11 @@ def _removed(picture: Pixels, box: Box, seed: int, unlike: Box | None = None) ->
     Raises:
         EditFailed: nothing is around it to continue from.
     """
-    view_at = _view(picture, box)
+    view_at = surroundings(box, picture.shape[1::-1])
 
     def change(view: Pixels, at: Box) -> Pixels:
         found = outline(view, at, seed, thorough=True)
-        hole = _hole(found, at)
+        hole = with_leftovers(view, at, _hole(found, at))
         rim = widened(hole, 2)
         unknown = rim.copy()
         if unlike is not None:
@@ -164,7 +172,7 @@ def _hole(found: Outline, box: Box) -> Mask:
 
 
 def _cutout(picture: Pixels, box: Box, seed: int) -> Cutout:
-    left, top, right, bottom = _view(picture, box)
+    left, top, right, bottom = surroundings(box, picture.shape[1::-1])
     view, at = np.ascontiguousarray(picture[top:bottom, left:right]), moved(box, -left, -top)
     return cut_out(view, outline(view, at, seed), at)
 
@@ -173,14 +181,9 @@ def _pasted(picture: Pixels, cutout: Cutout, place: Box) -> Pixels:
     return _in_view(picture, place, lambda view, at: pasted(view, cutout, at))
 
 
-def _view(picture: Pixels, box: Box) -> Box:
-    context = max(_LEAST_CONTEXT, round(_CONTEXT * max(width(box), height(box))))
-    return clipped(grown(box, context), picture.shape[1::-1])
-
-
 def _in_view(picture: Pixels, box: Box, change: Callable[[Pixels, Box], Pixels]) -> Pixels:
     """Change only the box's surroundings, so that a large picture costs no more than a small one."""
-    left, top, right, bottom = _view(picture, box)
+    left, top, right, bottom = surroundings(box, picture.shape[1::-1])
     result = picture.copy()
     result[top:bottom, left:right] = change(np.ascontiguousarray(picture[top:bottom, left:right]), moved(box, -left, -top))
     return result

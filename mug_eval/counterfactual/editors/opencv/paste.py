@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
@@ -21,6 +21,10 @@ _SEARCHED_SIDE = 480
 _NEARLY_AS_GOOD = 1.15
 _OTHER_GROUND = 45.0
 _MOST_TINT = 10.0
+_MOST_SEAM = 16.0
+"""Levels of 255, mean along the edge: what comes along of a thing's ground shows no block up to here."""
+_BUSIER, _MORE_BUSY = 2.0, 2.5
+"""A place whose colours deviate by more than that many times what they do around the thing, and so much more, is no free ground."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +35,20 @@ class Cutout:
         pixels: its box and ``_STRIP`` pixels around, edge pixels repeated where the picture ends.
         mask: which of them are the thing.
         ground: mean colour of what surrounds it, RGB.
+        clear: whether its outline was found; if not, some of its ground comes along.
     """
 
     pixels: Pixels
     mask: Mask
     ground: NDArray[np.float32]
+    clear: bool = True
 
 
 def cut_out(picture: Pixels, found: Outline, box: Box) -> Cutout:
     """Take the thing in the box out of the picture."""
     place = (slice(box[1], box[3] + 2 * _STRIP), slice(box[0], box[2] + 2 * _STRIP))
     pixels = np.pad(picture, ((_STRIP, _STRIP), (_STRIP, _STRIP), (0, 0)), mode="edge")[place]
-    return Cutout(pixels, np.pad(found.mask, _STRIP)[place], _ground(picture, found.mask))
+    return Cutout(pixels, np.pad(found.mask, _STRIP)[place], _ground(picture, found.mask), found.clear)
 
 
 def scaled(cutout: Cutout, box: Box) -> tuple[Cutout, Box]:
@@ -62,7 +68,7 @@ def scaled(cutout: Cutout, box: Box) -> tuple[Cutout, Box]:
         return cutout, place
     whole = (size[0] + 2 * _STRIP, size[1] + 2 * _STRIP)
     soft = cv2.resize(cutout.mask.astype(np.float32), whole, interpolation=cv2.INTER_LINEAR)
-    return Cutout(resized(cutout.pixels, whole), soft > 0.5, cutout.ground), place
+    return replace(cutout, pixels=resized(cutout.pixels, whole), mask=soft > 0.5), place
 
 
 def pasted(picture: Pixels, cutout: Cutout, box: Box) -> Pixels:
@@ -70,6 +76,9 @@ def pasted(picture: Pixels, cutout: Cutout, box: Box) -> Pixels:
 
     Where the ground is like the one that it comes from, the strip around it is blended in gradients (Perez et al., Poisson Image
     Editing, 2003), so that its outline need not be exact; where that would tint it, its edge is only softened.
+
+    Raises:
+        EditFailed: its outline was not found and its ground, some of which comes along, is not like that of its new place.
     """
     rows, columns = picture.shape[:2]
     where = (box[0] - _STRIP, box[1] - _STRIP, box[2] + _STRIP, box[3] + _STRIP)
@@ -78,6 +87,12 @@ def pasted(picture: Pixels, cutout: Cutout, box: Box) -> Pixels:
     inner = (slice(top, cutout.mask.shape[0] - bottom), slice(left, cutout.mask.shape[1] - right))
     place = (slice(where[1] + top, where[3] - bottom), slice(where[0] + left, where[2] - right))
     thing, mask = cutout.pixels[inner], cutout.mask[inner]
+    if not cutout.clear:
+        rim = mask & widened(~mask, 2)
+        if float(np.abs(thing[rim].astype(np.float32) - picture[place][rim]).mean()) > _MOST_SEAM:
+            raise EditFailed(
+                "no clear outline of it in its box: a block of its ground would come along, unlike that of its new place"
+            )
     whole = np.zeros((rows, columns), bool)
     whole[place] = mask
     alpha = feathered(mask, 1.6)[..., None]
@@ -128,6 +143,8 @@ def free_place(picture: Pixels, box: Box, draw: np.random.Generator, *, again: b
         for place in _candidates(box, (columns, rows), size):
             if contains((columns, rows), place) and not overlap(place, taken):
                 there = _around(lab, place, scale, hollow=False)
+                if (there[3:] > _BUSIER * before[3:] + _MORE_BUSY).any():
+                    continue  # other things stand there: on one of them it would be no more of its kind
                 found.append((float(np.abs(there - before).sum()), place))
         found.sort()
         if found and found[0][0] <= _OTHER_GROUND:

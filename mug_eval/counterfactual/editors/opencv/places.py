@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from mug_eval.counterfactual.editors.editor import EditFailed
-from mug_eval.counterfactual.editors.opencv.masks import Pixels
+from mug_eval.counterfactual.editors.opencv.masks import Pixels, outline
 from mug_eval.counterfactual.editors.opencv.paste import free_place
 from mug_eval.counterfactual.editors.opencv.region import (
     SMALLEST_SIDE,
@@ -15,6 +15,7 @@ from mug_eval.counterfactual.editors.opencv.region import (
     contains,
     height,
     moved,
+    surroundings,
     usable,
     width,
 )
@@ -26,6 +27,8 @@ _SIZES = {"tiny": 0.4, "half": 0.5, "smaller": 0.6, "small": 0.6, "shorter": 0.6
 _SIZES |= dict.fromkeys(("larger", "bigger", "large", "big", "taller"), 1.5)
 _LEAST_CHANGE = 1.15
 _MOST_SHARED = 0.1
+_AT_EDGE = 3
+"""Pixels from the picture's edge."""
 _SIDES = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "above": (0, -1), "down": (0, 1), "below": (0, 1)}
 
 
@@ -42,16 +45,21 @@ def places(picture: Pixels, plan: EditPlan, seed: int) -> tuple[Box, ...]:
     if plan.kind == "resize":
         return box, _resized(box, plan, size)
     if plan.kind == "mirror":
-        return _exchanged(box, plan, size)
+        return _exchanged(picture, box, plan, seed)
     if plan.kind not in ("add", "move"):
         return (box,)
+    if plan.kind == "add" and plan.to_box == plan.box:
+        raise EditFailed(
+            f"the picture holds no {plan.target!r} to copy, and without a model nothing new can be made: an editor that draws can "
+            "(qwen-image-edit, flux-kontext, step1x, http:...)"
+        )
     if plan.to_box is not None:
         place = usable(plan, plan.to_box, size)
     elif plan.kind == "move" and plan.to.strip():
         place = _aside(box, plan, size)
     else:
         place = free_place(picture, box, np.random.default_rng(derive_seed(seed, "place")), again=plan.kind == "add")
-    _check_cut_sides(box, place, plan, size)
+    _check_cut_sides(picture, box, place, plan, seed)
     return box, place
 
 
@@ -92,11 +100,12 @@ def _factor(plan: EditPlan) -> float:
     return factor
 
 
-def _exchanged(box: Box, plan: EditPlan, size: tuple[int, int]) -> tuple[Box, Box, Box, Box]:
+def _exchanged(picture: Pixels, box: Box, plan: EditPlan, seed: int) -> tuple[Box, Box, Box, Box]:
     """(the target, the other thing, the target in the other's place, the other in the target's), each in its own size.
 
     A thing stands in the middle of the other's foot; shifted into the picture where it would reach beyond its edge.
     """
+    size = picture.shape[1], picture.shape[0]
     if plan.to_box is None:
         raise EditFailed(f"with what is {plan.target!r} to change places? (no box of the other object)")
     other = usable(plan, plan.to_box, size)
@@ -110,8 +119,8 @@ def _exchanged(box: Box, plan: EditPlan, size: tuple[int, int]) -> tuple[Box, Bo
     there, back = _standing(box, other, size), _standing(other, box, size)
     if _shared(there, back) > _MOST_SHARED * min(areas):
         raise EditFailed(f"{plan.target!r} and the other thing are too near to each other to change places")
-    _check_cut_sides(box, there, plan, size)
-    _check_cut_sides(other, back, plan, size)
+    _check_cut_sides(picture, box, there, plan, seed)
+    _check_cut_sides(picture, other, back, plan, seed)
     return box, other, there, back
 
 
@@ -139,10 +148,20 @@ def _aside(box: Box, plan: EditPlan, size: tuple[int, int]) -> Box:
     raise EditFailed(f"there is no room to move {plan.target!r} {plan.to}")
 
 
-def _check_cut_sides(box: Box, place: Box, plan: EditPlan, size: tuple[int, int]) -> None:
+def _check_cut_sides(picture: Pixels, box: Box, place: Box, plan: EditPlan, seed: int) -> None:
     """What the picture's edge cuts off would show a straight cut elsewhere: it may only go along that edge."""
-    edges = (0, 0, size[0], size[1])
-    slack = 3
-    for side, own, there, edge in zip(("left", "upper", "right", "lower"), box, place, edges, strict=True):
-        if abs(own - edge) < slack and abs(there - edge) >= slack:
-            raise EditFailed(f"{plan.target!r} is cut off by the picture's {side} edge and cannot stand elsewhere")
+    edges = (0, 0, picture.shape[1], picture.shape[0])
+    sides = [
+        side
+        for side, (own, there, edge) in enumerate(zip(box, place, edges, strict=True))
+        if abs(own - edge) < _AT_EDGE and abs(there - edge) >= _AT_EDGE
+    ]
+    if not sides:
+        return
+    left, top, right, bottom = surroundings(box, picture.shape[1::-1])
+    found = outline(np.ascontiguousarray(picture[top:bottom, left:right]), moved(box, -left, -top), seed)
+    rims = (found.mask[:, :_AT_EDGE], found.mask[:_AT_EDGE], found.mask[:, -_AT_EDGE:], found.mask[-_AT_EDGE:])
+    for side in sides:  # a box may reach the edge where the thing in it does not
+        if not found.clear or rims[side].any():
+            name = ("left", "upper", "right", "lower")[side]
+            raise EditFailed(f"{plan.target!r} is cut off by the picture's {name} edge and cannot stand elsewhere")

@@ -10,6 +10,8 @@ from mug_eval.counterfactual.plan import Box, EditPlan
 SMALLEST_SIDE = 8
 """Pixels: what is smaller has no shape that could be cut out, and nobody would see it change."""
 _SMALLEST_SHARE_INSIDE = 0.5
+_LEAST_CONTEXT = 48
+_CONTEXT = 0.75
 _LEAST_MARGIN = 8
 _MARGIN = 0.15
 
@@ -22,6 +24,11 @@ def margin(box: Box) -> int:
 def neighbourhood(box: Box, size: tuple[int, int]) -> Box:
     """The pixels around a box that an edit there may change, inside a picture of (width, height) ``size``."""
     return clipped(grown(box, margin(box)), size)
+
+
+def surroundings(box: Box, size: tuple[int, int]) -> Box:
+    """The piece of a picture of (width, height) ``size`` that is looked at for an edit of what the box holds."""
+    return clipped(grown(box, max(_LEAST_CONTEXT, round(_CONTEXT * max(width(box), height(box))))), size)
 
 
 def width(box: Box) -> int:
