@@ -203,16 +203,25 @@ def _rows(path: Path) -> dict[str, dict[str, str]]:
 
 
 def find_runs(places: Sequence[Path]) -> list[Run]:
-    """Read the runs that a user named: a run's folder, or a model's, which stands for all of its benchmarks.
+    """Read the runs that a user named; see :func:`named_folders`.
+
+    Raises:
+        UserError: nothing is there, a run is not complete or damaged, or one is named twice.
+    """
+    return [read_run(folder) for folder in named_folders(places)]
+
+
+def named_folders(places: Sequence[Path]) -> list[Path]:
+    """The folders that a user named: a run's, or a model's, which stands for all of its benchmarks.
 
     Args:
         places: ``<work-dir>/<model>/<benchmark>`` or ``<work-dir>/<model>``. The journal of a work-dir is passed over, so that
             ``outputs/*`` may be given.
 
     Raises:
-        UserError: nothing is there, a run is not complete or damaged, or one is named twice.
+        UserError: nothing is there, or one is named twice.
     """
-    found: dict[Path, Run] = {}
+    found: dict[Path, Path] = {}
     for place in places:
         if place.is_file() and place.name.startswith("journal.sqlite"):
             continue
@@ -222,7 +231,7 @@ def find_runs(places: Sequence[Path]) -> list[Run]:
         for folder in [place] if (place / "plan.json").is_file() or not folders else folders:
             if folder.resolve() in found:
                 raise UserError(f"{folder} is named twice")
-            found[folder.resolve()] = read_run(folder)
+            found[folder.resolve()] = folder
     if not found:
         raise UserError("no run is named; a run is <work-dir>/<model>/<benchmark>")
     return list(found.values())
