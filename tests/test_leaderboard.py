@@ -246,6 +246,8 @@ def test_a_limited_run_is_kept_off_the_main_board(tmp_path: Path, capsys: pytest
     assert "--limit 20" in made["subsets"][0]["command"] and "--limit" not in made["rows"][0]["command"]
     assert main(["board", "--board", str(board)]) == 0
     assert "## Subsets" in (board / "leaderboard.md").read_text()
+    for page in ("leaderboard.md", "leaderboard.html"):
+        assert "Seconds hold for the machine that a row was played on" in (board / page).read_text()
     with (board / "leaderboard.csv").open() as file:
         assert [row["id"] for row in csv.DictReader(file)] == [made["rows"][0]["id"]]
 

@@ -187,7 +187,8 @@ def _markdown(board: Mapping[str, Any]) -> str:
     parts = [
         "# Leaderboard",
         _NOTE,
-        "Percent with 95 % intervals; costs are means a question. *Italic*: reported, not measured here.",
+        "Percent with 95 % intervals; costs are means a question. *Italic*: reported, not measured here. Seconds hold for the machine that "
+        "a row was played on and what else it did then: the same run takes other seconds elsewhere, or on another day.",
     ]
     for benchmark in dict.fromkeys(row["benchmark"] for row in board["rows"]):
         parts.append(f"## {_cell(benchmark)}")
