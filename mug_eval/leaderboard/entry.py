@@ -305,7 +305,7 @@ def _names(value: Any) -> list[str]:
 
 
 def whole(run: Run) -> None:
-    """See that a run may be shown: nothing owed, and written by a version that says all that a row says."""
+    """See that a run may be shown: nothing owed, its games there, and written by a version that says all that a row says."""
     owed = int(run.scores.get("missing", 0))
     if owed or (run.folder / "owed.json").exists():
         raise UserError(f"{run.folder}: {owed or 'some'} questions are owed; give the run's command again until none is")
@@ -315,6 +315,8 @@ def whole(run: Run) -> None:
     for name in ("finished", "notes"):
         if name not in run.run:
             raise UserError(f"{run.folder}/run.json: {name} is missing: it is of an older version; play it again")
+    for _ in run.games():  # raises where one is not there: no number without its game
+        pass
 
 
 def _score(name: str, score: Any) -> dict[str, Any]:

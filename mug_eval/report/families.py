@@ -16,7 +16,7 @@ from mug_eval.statistics.compare import Compared, Scored, compare
 from mug_eval.statistics.definition import sums_of
 from mug_eval.statistics.games import game_statistics
 from mug_eval.statistics.paired import Paired, compare_hits
-from mug_eval.statistics.runs import Group, Run, folders_below, read_run
+from mug_eval.statistics.runs import Group, Run, folders_below, no_folder, read_run
 from mug_eval.statistics.scores import scores_of
 
 
@@ -84,7 +84,7 @@ def find_families(out: Path, against: str | None = None, *, seed: int = 0) -> Fo
         UserError: there is no such folder, no run in it, or no run of the model that ``against`` names.
     """
     if not out.is_dir():
-        raise UserError(f"{out}: no such folder; give a work-dir, <work-dir>/<model>/<benchmark>, or a folder of work-dirs")
+        raise UserError(f"{out}: {no_folder(out)}; give a work-dir, <work-dir>/<model>/<benchmark>, or a folder of work-dirs")
     out = out.resolve()
     found = Found()
     runs: list[tuple[str, Run]] = []
