@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from mug_eval.errors import RunStopped
+from mug_eval.errors import RunStopped, UserError
 
 
 @contextlib.contextmanager
@@ -22,6 +22,7 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
 
     Raises:
         RunStopped: the disk is full or cannot be written; the old file stays as it was.
+        UserError: a file is where a folder must be, or the reverse.
     """
     partial = path.with_name(f".{path.name}.part")
     try:
@@ -70,9 +71,14 @@ def atomic_write(path: Path, content: bytes | str) -> None:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
-def cannot_write(path: Path, error: OSError) -> RunStopped:
-    """The one line for a disk that takes no more."""
+def cannot_write(path: Path, error: OSError) -> RunStopped | UserError:
+    """The one line for a disk that takes no more, or for a place that can never hold the file: that is a mistake in the command."""
     reason = error.strerror or str(error) or type(error).__name__
+    if isinstance(error, IsADirectoryError):
+        return UserError(f"cannot write {path}: it is a folder; name a file")
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        in_the_way = next((folder for folder in (path, *path.parents) if folder.exists() and not folder.is_dir()), path)
+        return UserError(f"cannot write {path}: {in_the_way} is a file; name a folder, or remove it")
     return RunStopped(f"cannot write {path}: {reason}; make room (or mend the folder) and give the same command again")
 
 

@@ -162,7 +162,7 @@ class _Evaluation:
         for job in jobs:
             benchmark = self.opened.benchmark(job)
             judge_note = () if _judge(job) == job.judge else (_NO_JUDGE,)
-            for note in (f"{job.benchmark}: {note}" for note in (*benchmark.notes, *judge_note)):
+            for note in (f"{job.benchmark}: {note}" for note in (*benchmark.notes, *judge_note, *_beyond_training(job))):
                 if note not in said:
                     said.add(note)
                     self.reporter.note(note)
@@ -246,6 +246,7 @@ class _Evaluation:
             write_json(folder.scores, scores_json(job, scores, tally, len(owed)))
             notes = [
                 *benchmark.notes,
+                *_beyond_training(job),
                 *without,
                 *getattr(model, "notes", ()),
                 *_counterfactual_notes(self.opened.counterfactuals(job)),
@@ -280,6 +281,16 @@ class _Evaluation:
             write_json(folder.owed, [{"index": one.index, "reason": one.reason} for one in owed])
         except RunStopped as error:  # what is owed follows from the games, so the list may be missing; why the run stopped may not
             self.reporter.note(str(error))
+
+
+def _beyond_training(job: Job) -> tuple[str, ...]:
+    """The shipped model answers everything, and knows one small world: its numbers elsewhere must not be taken for a method's."""
+    if not job.backbone.shipped or load_task(job.benchmark).drawn:
+        return ()
+    return (
+        f"{job.backbone.name} was trained on drawn scenes only (mug-eval scenes): what it answers here is guessing, and says nothing of "
+        "a method",
+    )
 
 
 def _played_without(job: Job, tally: Tally) -> tuple[str, ...]:

@@ -346,6 +346,18 @@ def test_a_plan_says_questions_seeds_and_what_the_benchmarks_can_show(tmp_path: 
     assert "11,771" in said and "MMMU_DEV_VAL, 900" in said
 
 
+def test_seeds_that_change_nothing_are_one_column(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--gap", "1.0"]) == 0
+    said = capsys.readouterr().out
+    (needed,) = (line for line in said.splitlines() if line.startswith("questions needed"))
+    assert needed.split()[2:] == ["11,771"] and "any number" in said and "--rerun" in said
+    for argv, columns in ((["--rerun", "5"], ["1", "2", "3", "5", "10"]), (["--seeds", "4"], ["4"])):
+        assert main(["plan", "--gap", "1.0", *argv]) == 0
+        said = capsys.readouterr().out
+        (head,) = (line for line in said.splitlines() if line.startswith("seeds of each method"))
+        assert head.split()[4:] == columns and "any number" not in said
+
+
 def test_a_plan_from_runs_takes_how_often_they_disagree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     right, theirs = {str(i): i < 30 for i in range(40)}, {str(i): 10 <= i < 35 for i in range(40)}
     clusters = {str(i): f"picture {i // 5}" for i in range(40)}

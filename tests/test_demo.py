@@ -55,3 +55,22 @@ def test_the_demonstration_plays_every_protocol_and_says_what_came_of_it(
         assert json.loads(run.read_text())["counts"]["played"] == 20
     (games,) = (tmp_path / "demo").glob("results-20-0/*/mug-reference/ScenesMCQ/games.jsonl")
     assert all(json.loads(line)["facts"]["undercover_played"] for line in games.read_text().splitlines())
+
+
+def test_the_shipped_model_is_not_taken_for_one_that_knows_more_than_drawn_scenes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenes = write_benchmarks(tmp_path, 12, 5, names=("ScenesPOPE",))["ScenesPOPE"]
+    texts = Path(__file__).with_name("data") / "text" / "boolq.jsonl"
+    argv = ["run", "--method", "direct", "cot", "--backbone", "reference", "--limit", "2", "--work-dir", str(tmp_path / "out")]
+    files = [f"BoolQ={texts}", f"ScenesPOPE={scenes}"]
+    assert main([*argv, "--data", "BoolQ", "ScenesPOPE", "--data-file", *files]) == 0
+    said = capsys.readouterr().err
+    assert said.count("BoolQ: reference was trained on drawn scenes only") == said.count("trained on drawn scenes only") == 1
+    for method in ("direct", "cot"):
+        notes = {
+            name: json.loads((tmp_path / "out" / f"{method}-reference" / name / "run.json").read_text())["notes"]
+            for name in ("BoolQ", "ScenesPOPE")
+        }
+        assert sum("trained on drawn scenes only" in note for note in notes["BoolQ"]) == 1
+        assert not any("trained on" in note for note in notes["ScenesPOPE"])

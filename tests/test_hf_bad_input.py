@@ -106,7 +106,10 @@ FOLDERS: dict[str, tuple[Callable[[Path], None], str]] = {
     "has torn weights": (torn_weights, "the folder holds no model that transformers can open (SafetensorError"),
     "lacks some weights": (some_weights, "the weights lack 1 of the model's parameters ("),
     "has no tokenizer": (without("token*"), "has no vocabulary"),
-    "has no processor": (without("*processor*"), "the folder holds no model that transformers can open"),
+    "has no processor": (
+        without("*processor*"),
+        "of how pictures are prepared (no processor_config.json, no preprocessor_config.json in it)",
+    ),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import fcntl
 import json
+import re
 import socket
 import struct
 import subprocess
@@ -117,6 +118,30 @@ def test_a_game_of_another_shape_takes_no_other_run_its_pages(tmp_path: Path, ch
     write_run(tmp_path / "out", RIGHT, model="sc3-toy", method="sc")
     site = build_site(tmp_path / "out", tmp_path / "site")
     assert [name.replace("/", "--") for name, _ in site.left_out] == ["direct-toy--ScenesMCQ"] and site.games == len(RIGHT)
+
+
+@pytest.mark.parametrize("damaged", ["direct", "sc3"])
+def test_nothing_leads_to_a_run_that_was_left_out_for_one_of_its_games(tmp_path: Path, damaged: str) -> None:
+    # Statistics can read these games, pages cannot: the run is dropped when its family stands already.
+    for method, name in (("direct", "direct"), ("sc", "sc3"), ("cot", "cot")):
+        games = [
+            game(index, **({"usage": {"prompt_tokens": {}, "completion_tokens": 1}} if name == damaged and index == "3" else {}))
+            for index in RIGHT
+        ]
+        write_run(tmp_path / "out", RIGHT, model=f"{name}-toy", method=method, games=games)
+    site = build_site(tmp_path / "out", tmp_path / "site")
+    assert [name for name, _ in site.left_out] == [f"{damaged}-toy--ScenesMCQ"]
+    assert (site.runs, site.games) == (2, 2 * len(RIGHT))
+    pages = {path.name: path.read_text() for path in (tmp_path / "site").glob("*.html")}
+    assert len(pages) == 2 * 2 + 2
+    for name, text in pages.items():
+        linked = {link.partition("#")[0].partition("?")[0] for link in re.findall(r'(?:href|src)="([^"]+)"', text)}
+        for link in linked:
+            assert not link.endswith(".html") or link in pages, (name, link)
+        assert f"{damaged}-toy--ScenesMCQ" not in text or (name == "index.html" and text.count(f"{damaged}-toy--ScenesMCQ") == 1)
+    assert not (tmp_path / "site" / "data" / f"{damaged}-toy--ScenesMCQ").exists()
+    base = "direct-toy" if damaged != "direct" else "cot-toy"
+    assert f"differences are from <bdi>{base}</bdi>" in pages["index.html"], "held against a run that has pages"
 
 
 def test_a_number_that_is_none_is_shown_and_does_not_break_the_page(tmp_path: Path) -> None:

@@ -184,6 +184,57 @@ def test_one_bad_run_of_several_leaves_the_folder_as_it_was(tmp_path: Path, caps
     assert not (tmp_path / "board").exists()
 
 
+def test_what_can_be_a_row_is_added_and_what_cannot_is_named_a_line_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, board = tmp_path / "out", tmp_path / "board"
+    finished_run(out, benchmark="MMStar")
+    one = finished_run(out, benchmark="BoolQ", headline={"acc": 60.0}, clusters={str(i): "one" for i in range(20)})
+    owed = finished_run(out, benchmark="FEVER", headline={"acc": 60.0})
+    edit(owed / "scores.json", lambda scores: scores.update(missing=2))
+    cut_off = finished_run(out, benchmark="HoVer", headline={"acc": 60.0})
+    (cut_off / "run.json").unlink()
+    assert main(["board", "add", str(out / "direct-toy"), "--board", str(board)]) == 3
+    said = capsys.readouterr()
+    (entry,) = read_entries(board / "entries")
+    assert entry["benchmark"]["name"] == "MMStar" and "MMStar" in said.out
+    lines = said.err.splitlines()
+    assert len(lines) == 3 and all(line.startswith("not added: ") for line in lines)
+    for folder, why in ((one, "all questions are of one cluster"), (owed, "2 questions are owed"), (cut_off, "is not complete")):
+        assert sum(str(folder) in line and why in line for line in lines) == 1
+
+
+def test_if_none_can_be_a_row_each_is_named_and_it_is_the_users_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = (
+        finished_run(tmp_path / "out", model=f"{name}-toy", clusters={str(i): "one" for i in range(20)})
+        for name in ("cot", "direct")
+    )
+    assert main(["board", "add", str(a), str(b), "--board", str(tmp_path / "board")]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2 and str(a) in lines[0] and lines[1].startswith("mug-eval: error: ") and str(b) in lines[1]
+    assert not (tmp_path / "board").exists()
+
+
+def test_a_seed_that_cannot_be_read_leaves_no_row_of_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = finished_run(tmp_path / "a"), finished_run(tmp_path / "b", seed=1)
+    other = finished_run(tmp_path / "a", model="cot-toy")
+    (bad / "run.json").unlink()
+    assert main(["board", "add", *map(str, (good, bad, other)), "--board", str(tmp_path / "board")]) == 3
+    (entry,) = read_entries(tmp_path / "board" / "entries")
+    assert entry["model"] == "cot-toy"
+    assert "another seed of it cannot be read" in capsys.readouterr().err
+
+
+def test_a_row_of_the_same_name_hinders_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, board = tmp_path / "out", tmp_path / "board"
+    first, second = finished_run(out, model="cot-toy"), finished_run(out, model="direct-toy")
+    assert main(["board", "add", str(first), "--board", str(board)]) == 0
+    edit(first / "scores.json", lambda scores: scores.update(unparsed=3))
+    assert main(["board", "add", str(first), str(second), "--board", str(board)]) == 3
+    assert len(read_entries(board / "entries")) == 2
+    assert "is there with other content" in capsys.readouterr().err
+
+
 def test_a_limited_run_is_kept_off_the_main_board(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     board = tmp_path / "board"
     whole, limited = finished_run(tmp_path / "a"), finished_run(tmp_path / "b", limit=20)
@@ -195,6 +246,8 @@ def test_a_limited_run_is_kept_off_the_main_board(tmp_path: Path, capsys: pytest
     assert "--limit 20" in made["subsets"][0]["command"] and "--limit" not in made["rows"][0]["command"]
     assert main(["board", "--board", str(board)]) == 0
     assert "## Subsets" in (board / "leaderboard.md").read_text()
+    for page in ("leaderboard.md", "leaderboard.html"):
+        assert "Seconds hold for the machine that a row was played on" in (board / page).read_text()
     with (board / "leaderboard.csv").open() as file:
         assert [row["id"] for row in csv.DictReader(file)] == [made["rows"][0]["id"]]
 

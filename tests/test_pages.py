@@ -23,6 +23,7 @@ from run_folders import write_run
 
 from mug_eval.cli import main
 from mug_eval.errors import UserError
+from mug_eval.leaderboard.private import private_parts
 from mug_eval.report.board_page import render_board
 from mug_eval.report.families import find_families
 from mug_eval.report.game_page import script
@@ -343,6 +344,16 @@ def test_the_outline_is_where_the_pictures_differ() -> None:
     assert outline(before, before * 0) is None and outline(before, after[:50]) is None
 
 
+KEYS = (
+    *("sk-abcdefgh12345678", "pk_live_abcdefgh1234", "hf_abcdefgh12345678", "ghp_abcdefgh12345678", "gho_abcdefgh12345678"),
+    *("github_pat_11ABCDEFG0abcdefgh", "glpat-abcdefghijklmnop1234", "gsk_abcdefghijklmnopqrst", "xai-abcdefghijklmnopqrst"),
+    *("nvapi-abcdefghijklmnopqrst", "r8_abcdefghijklmnopqrst", "xoxb-123456789012-abcdef", "AKIAABCDEFGHIJKLMNOP"),
+    *("AIzaSyA-abcdefghijklmnopqrstu", "eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.abc_def", "Bearer abc", "api_key=0123456789abcdef"),
+    *("access-token=0123456789", "password:hunter2hunter2", "SECRET='abcdefgh"),
+)
+"""One of every shape; the last ones are keys by what they are called."""
+
+
 @pytest.mark.parametrize(
     ("text", "left"),
     [
@@ -353,10 +364,30 @@ def test_the_outline_is_where_the_pictures_differ() -> None:
         (f"key {KEY}", "key (key)"),
         ("12 of 30 rows, 5.2 tokens/second", "12 of 30 rows, 5.2 tokens/second"),
         ("Qwen/Qwen2.5-VL-7B", "Qwen/Qwen2.5-VL-7B"),
+        (
+            "/home/me/out/mug-toy/POPE is not complete; a run is <work-dir>/<model>/<benchmark>",
+            "POPE is not complete; a run is <work-dir>/<model>/<benchmark>",
+        ),
+        ("<work-dir>/<model> for all, in /home/me/x/y", "<work-dir>/<model> for all, in y"),
+        ("kept in <work-dir>/counterfactuals, see ../me/b/c", "kept in <work-dir>/counterfactuals, see c"),
+        ("<model>/home/me/secret", "<model>secret"),
+        ("<work-dir>/home/me/secret", "<work-dir>secret"),
     ],
 )
 def test_our_own_words_lose_where_things_lie_and_keep_the_rest(text: str, left: str) -> None:
     assert without_places(text) == left
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_of_any_provider_is_on_no_page_and_on_no_board(key: str) -> None:
+    assert without_places(f"tried with {key} twice") == "tried with (key) twice"
+    assert "(key)" in command_line(["mug-eval", "run", "--set", key]) and key not in command_line(["mug-eval", "run", "--set", key])
+    assert "a key" in [what for _, what in private_parts({"notes": [f"tried with {key}"]})]
+
+
+@pytest.mark.parametrize("text", ["sk-learn", "hf-internal-testing", "skateboarding_in_a_park", "a key: none", "max_tokens=2048"])
+def test_a_common_word_is_no_key(text: str) -> None:
+    assert without_places(text) == text and not list(private_parts(text))
 
 
 def test_a_command_keeps_its_options_and_loses_its_places() -> None:

@@ -12,6 +12,7 @@ from servers import ChatServer
 from study_server import pictures, player, study
 
 from mug_eval.cli import main
+from mug_eval.reference_vlm.benchmark_files import write_benchmarks
 from mug_eval.statistics.intervals import mean_interval
 from mug_eval.studies.catalogue import STUDIES
 from mug_eval.studies.edit_tables import _thirds
@@ -205,6 +206,21 @@ def test_an_arm_that_is_owed_is_shown_as_owed_and_the_same_command_completes_it(
         assert study("agents", server.base_url, tmp_path / "out", *argv, store=store) == 0
         assert len(server.requests) > before
     assert "owed" not in (tmp_path / "out" / "agents" / "table.md").read_text()
+
+
+def test_an_arm_without_any_picture_says_why_its_row_is_empty(tmp_path: Path) -> None:
+    write_benchmarks(tmp_path / "scenes", 12, 0, names=("ScenesMCQ", "ScenesPOPE"))
+    said = {}
+    with ChatServer(player) as server:
+        for name in ("ScenesMCQ", "ScenesPOPE"):
+            argv = ["study", "ablations", "--backbone", "openai:toy", "--base-url", server.base_url, "--out", str(tmp_path / name)]
+            argv += ["--data", name, "--data-file", f"{name}={tmp_path / 'scenes' / name}.tsv", "--quiet", "--limit", "6"]
+            argv += ["--counterfactuals", str(tmp_path / "scenes" / "counterfactuals"), "--only", "full game", "random edit"]
+            assert main(argv) == 0
+            said[name] = [note for note in found(tmp_path / name, "ablations")["notes"] if "made for another question" in note]
+    assert said["ScenesPOPE"] == []
+    (note,) = said["ScenesMCQ"]
+    assert note.startswith("random edit on ScenesMCQ (openai:toy)") and "--about other" in note
 
 
 def test_a_run_of_another_limit_is_not_taken_for_this_one(played: tuple[Path, Path, dict[str, int]], tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from mug_eval.question import Answer, Unparsed
 from mug_eval.statistics.definition import sums_of
 from mug_eval.statistics.runs import read_run
 from mug_eval.text_benchmarks.f1 import NO_ANSWER, agreement, f1, overlap, references_of
+from mug_eval.text_benchmarks.measures import measure
 
 DATA = Path(__file__).parent / "data" / "text"
 FILES = {
@@ -484,6 +485,30 @@ def test_quac_scores_overlap_questions_and_conversations(tmp_path: Path) -> None
     assert scores.right == {"C_1_q#0": False, "C_1_q#1": True, "C_2_q#0": True, "C_3_q#0": False}
     assert benchmark.prediction("C_3_q#0", Unparsed("nothing")) == "", "no answer overlaps with nothing"
     assert benchmark.prediction("C_3_q#0", Answer(" Half \ud800")) == "Half ?"
+
+
+def test_a_conversation_is_one_however_its_rows_are_scattered_and_counts_only_if_no_answer_is_worse(tmp_path: Path) -> None:
+    def part(name: str, turn: int) -> dict[str, Any]:
+        asked = {"id": f"{name}_q#{turn}", "question": "what?", "answers": [{"text": "red"}]}
+        paragraph = {"id": name, "context": "c", "qas": [asked]}
+        return {"title": "t", "section_title": "s", "background": "", "paragraphs": [paragraph]}
+
+    data = [part("C_1", 0), part("C_2", 0), part("C_1", 1), part("C_2", 1)]
+    benchmark = opened("QuAC", json_lines(tmp_path, {"data": data}))
+    answers = {"C_1_q#0": "red", "C_2_q#0": "red", "C_1_q#1": "red", "C_2_q#1": "blue"}
+    assert _scored(benchmark, answers).headline == pytest.approx({"HEQ-Q": 75.0, "F1": 75.0, "HEQ-D": 50.0})
+
+
+def test_an_answer_as_good_as_people_is_good_enough_and_a_worse_one_is_not() -> None:
+    # People reach (2/3 + 2/3 + 1) / 3 with each other: three references of which two say the same thing in part.
+    gold = ("red house", "red", "red")
+    people = agreement(gold)
+    assert people == pytest.approx((2 / 3 + 1 + 1) / 3)
+    best = measure("open", "red", gold)
+    assert best.f1 == pytest.approx(1.0) and best.right
+    one_of_them = measure("open", "red house", gold)
+    assert one_of_them.f1 == pytest.approx((2 / 3 + 1 + 1) / 3) and one_of_them.right, "equal is enough"
+    assert not measure("open", "red big house", gold).right
 
 
 def test_an_unparsed_answer_is_wrong_in_every_benchmark() -> None:

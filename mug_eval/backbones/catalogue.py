@@ -106,6 +106,11 @@ class BackboneSpec:
         return "hf" if self.entry is not None and self.entry.hf is not None else "vlmevalkit"
 
     @property
+    def shipped(self) -> bool:
+        """Whether it is the small model that comes with mug_eval, which has learnt drawn scenes and nothing else."""
+        return self.given_kind is None and self.entry is not None and self.entry.folder is not None
+
+    @property
     def calls_in_flight(self) -> int:
         """Most calls at a time where the user does not say: a model in this process batches them, and wants many to choose from."""
         return 64 if self.kind == "hf" else 8
@@ -139,9 +144,8 @@ class BackboneSpec:
         """
         if self.kind == "hf":
             folder = Path(self.model).expanduser()
-            shipped = self.given_kind is None and self.entry is not None and self.entry.folder is not None
             content = (
-                {"model": self.name if shipped else folder.name, "sha256": folder_hash(folder)}
+                {"model": self.name if self.shipped else folder.name, "sha256": folder_hash(folder)}
                 if folder.is_dir()
                 else {"model": self.model}
             )

@@ -15,6 +15,12 @@ from mug_eval.errors import UserError
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
+_PROCESSOR = ("processor_config.json", "preprocessor_config.json")
+"""Files of which a model that takes pictures has one or both, by the version of transformers that wrote them."""
+
+
+_LONGEST_REASON = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Opened:
@@ -73,6 +79,11 @@ def open_model(name: str, device: str = "auto", dtype: str = "auto") -> Opened:
     try:
         config = AutoConfig.from_pretrained(source)
         sees = type(config) in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+        if sees and is_folder and not any((folder / file).is_file() for file in _PROCESSOR):
+            raise UserError(
+                f"hf:{name}: the folder says nothing of how pictures are prepared (no {_PROCESSOR[0]}, no {_PROCESSOR[1]} in it); put "
+                "the model's own beside config.json"
+            )
         processor = (AutoProcessor if sees else AutoTokenizer).from_pretrained(source)
     except (OSError, ValueError, KeyError) as error:
         raise _cannot_open(name, is_folder, error) from error
@@ -266,7 +277,8 @@ def _dtype(name: str, dtype: str, device: str) -> torch.dtype:
 
 
 def _cannot_open(name: str, is_folder: bool, error: Exception) -> UserError:
-    reason = " ".join(str(error).split())[:200]
+    words = " ".join(str(error).split())
+    reason = words if len(words) <= _LONGEST_REASON else words[: _LONGEST_REASON - 1] + "…"
     if is_folder:
         return UserError(f"hf:{name}: the folder holds no model that transformers can open ({type(error).__name__}: {reason})")
     offline = (

@@ -11,6 +11,7 @@ from typing import Any
 
 from mug_eval.backbones.openai_context import read_overlong
 from mug_eval.chat import BackboneError, MisconfiguredError, PromptTooLong, RefusedError, Reply, TransientError, Usage
+from mug_eval.keys import KEY
 
 _LONGEST_LINE = 300
 _LONGEST_NAME = 100
@@ -53,7 +54,8 @@ class Scrubber:
 
     def line(self, text: str, longest: int = _LONGEST_LINE) -> str:
         """One short printable line without the key or what looks like one. The key goes first: cut in two it would not be found."""
-        text = re.sub(r"(?i)\b(bearer)\s+\S+|\bsk-[\w*.\-]{6,}", r"\1[key]", self.text(text))
+        # Servers repeat keys with stars in them, which no pattern of whole keys finds.
+        text = KEY.sub("[key]", re.sub(r"(?i)\bbearer\s+\S+|\bsk-[\w*.\-]{6,}", "[key]", self.text(text)))
         line = " ".join("".join(char if char.isprintable() else " " for char in text[: 4 * longest]).split())
         return line if len(line) <= longest else line[: longest - 1] + "…"
 

@@ -130,6 +130,12 @@ def guarded(action: Callable[[], int]) -> int:
     except BrokenPipeError:  # the reader went away (mug-eval list | head)
         _drop_stdout()
         return 128 + signal.SIGPIPE
+    except PermissionError as error:
+        if error.filename is None:
+            raise
+        return _say(
+            f"error: {error.filename}: {error.strerror}; this command needs the right to read and write what it is given", 2
+        )
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise

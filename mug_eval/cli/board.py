@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from mug_eval.cli.arguments import Parser
+from mug_eval.errors import UserError
 
 _ADD_EXAMPLES = """\
 a RUN is <work-dir>/<model>/<benchmark>, or <work-dir>/<model> for all of its benchmarks. Runs that differ only in their seed become
-one row. A row is written once: the same run gives the same row, and another row of that name is refused.
+one row. A row is written once: the same run gives the same row, and another row of that name is refused. A run that can be no row is
+named, and the others are added.
 
 examples:
   mug-eval board add outputs/mug-qwen outputs/direct-qwen
   mug-eval board add outputs/mug-reference --before 'mug-eval scenes --out . --questions 200 --seed 0'
   mug-eval board add seed0/mug-qwen/POPE seed1/mug-qwen/POPE --sample https://example.org/runs/mug-qwen-pope/
+
+Exit codes: 0 all are on the board; 2 none can be; 3 some are not, and the messages say why.
 """
 
 
 def command(argv: Sequence[str]) -> int:
     """Make or check the board, or add to it.
+
+    Returns:
+        0, or 3 if some of the runs that were to be added are not.
 
     Raises:
         UserError: a row is not valid, or the files are out of date with ``--check``.
@@ -69,17 +77,26 @@ def _add(argv: Sequence[str]) -> int:
     args = parser.read(argv)
 
     from mug_eval.leaderboard.board import ENTRIES
-    from mug_eval.leaderboard.entry import make_entry, write_entry
-    from mug_eval.statistics.runs import by_seed, find_runs
+    from mug_eval.leaderboard.entry import make_entries, write_entry
+    from mug_eval.show import printable
 
-    # All are made before the first is written: a mistake in one leaves the folder as it was.
-    entries = [make_entry(group, args.sample, args.before) for group in by_seed(find_runs(args.runs))]
+    entries, refused = make_entries(args.runs, args.sample, args.before)
+    added = 0
     for entry in entries:
-        path, new = write_entry(entry, args.board / ENTRIES)
+        try:
+            path, new = write_entry(entry, args.board / ENTRIES)
+        except UserError as error:  # another row of that name
+            refused.append(str(error))
+            continue
+        added += 1
         subset = "" if entry["limit"] is None else f" (a subset: --limit {entry['limit']}; kept off the main board)"
         print(f"{'wrote' if new else 'already there:'} {path}{subset}")
+    for reason in refused if added else refused[:-1]:
+        print(f"not added: {printable(' '.join(reason.split()))}", file=sys.stderr)
+    if not added:
+        raise UserError(refused[-1])
     print("then: mug-eval board" + ("" if args.board == Path("leaderboards") else f" --board {args.board}"))
-    return 0
+    return 3 if refused else 0
 
 
 def _board_option(parser: Parser) -> None:

@@ -144,15 +144,23 @@ def _text(row: dict[str, object], gap: float) -> str:
         f"if the methods disagree on {100 * design.discordant:.1f} % of questions, each with itself on {100 * design.rerun:.1f} %, "
         f"and {design.design_effect:.2f} dependent questions are worth one"
     )
-    columns = ["seeds of each method", *(str(need["seeds"]) for need in needs)]
-    rows = [["questions needed", *(f"{need['questions']:,}" for need in needs)]]
+    if design.rerun == 0 and len(needs) > 1:  # more seeds take nothing away then: all columns would be one
+        columns, shown = ["seeds of each method", "any number"], 1
+    else:
+        columns, shown = ["seeds of each method", *(str(need["seeds"]) for need in needs)], len(needs)
+    rows = [["questions needed", *(f"{need['questions']:,}" for need in needs[:shown])]]
     for one in benchmarks:
         cells = [
             f"{100 * cell['power']:.0f} % ({'-' if math.isnan(cell['smallest_gap']) else format(cell['smallest_gap'], '.1f')})"
-            for cell in one["by_seeds"]
+            for cell in one["by_seeds"][:shown]
         ]
         rows.append([f"{one['benchmark']}, {one['questions']:,}: power (finds)", *cells])
-    return f"{head}\n{table(columns, rows, 120)}finds: the smallest true difference, in points, found with that power\n"
+    alike = (
+        "seeds matter only if a method disagrees with itself: --rerun P, or --runs with several seeds\n"
+        if shown < len(needs)
+        else ""
+    )
+    return f"{head}\n{table(columns, rows, 120)}finds: the smallest true difference, in points, found with that power\n{alike}"
 
 
 def _percent(text: str) -> float:

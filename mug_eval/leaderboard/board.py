@@ -15,6 +15,7 @@ from mug_eval.errors import UserError
 from mug_eval.leaderboard.entry import read_entries
 from mug_eval.leaderboard.reference import Reported, read_reference
 from mug_eval.report.board_page import render_board
+from mug_eval.statistics.runs import no_folder
 
 SCHEMA = 1
 
@@ -45,7 +46,7 @@ def make_board(folder: Path) -> dict[str, Any]:
         UserError: the folder or a file in it is not valid.
     """
     if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder; mug-eval board add RUN... makes its first row")
+        raise UserError(f"{folder}: {no_folder(folder)}; mug-eval board add RUN... makes its first row")
     rows: list[dict[str, Any]] = []
     subsets: list[dict[str, Any]] = []
     for entry in read_entries(folder / ENTRIES):
@@ -187,7 +188,8 @@ def _markdown(board: Mapping[str, Any]) -> str:
     parts = [
         "# Leaderboard",
         _NOTE,
-        "Percent with 95 % intervals; costs are means a question. *Italic*: reported, not measured here.",
+        "Percent with 95 % intervals; costs are means a question. *Italic*: reported, not measured here. Seconds hold for the machine that "
+        "a row was played on and what else it did then: the same run takes other seconds elsewhere, or on another day.",
     ]
     for benchmark in dict.fromkeys(row["benchmark"] for row in board["rows"]):
         parts.append(f"## {_cell(benchmark)}")

@@ -18,7 +18,7 @@ from mug_eval.leaderboard.reproduce import command_of
 from mug_eval.statistics.bootstrap import RESAMPLES, resample
 from mug_eval.statistics.cost import tokens
 from mug_eval.statistics.definition import sums_of
-from mug_eval.statistics.runs import Group, Run
+from mug_eval.statistics.runs import Group, Run, by_seed, named_folders, read_run
 from mug_eval.statistics.scores import scores_of
 
 SCHEMA = 1
@@ -54,6 +54,43 @@ def make_entry(group: Group, samples: Sequence[str] = (), before: str | None = N
         raise damaged(group.runs[0], error) from error
     check_entry(entry, Path(f"{entry['id']}.json"))
     return entry
+
+
+def make_entries(
+    places: Sequence[Path], samples: Sequence[str] = (), before: str | None = None
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows of all runs that a user named, as far as they can be rows.
+
+    Args:
+        places: as :func:`named_folders` takes them.
+        samples: see :func:`make_entry`.
+        before: see :func:`make_entry`.
+
+    Returns:
+        The rows, and why there is none of the other runs, one line each. A row stands for all seeds that were named: where one of
+        them cannot be read there is none of the others alone.
+
+    Raises:
+        UserError: no run is named, or one twice.
+    """
+    runs: list[Run] = []
+    refused: list[str] = []
+    broken: set[tuple[str, str]] = set()
+    for folder in named_folders(places):
+        try:
+            runs.append(read_run(folder))
+        except UserError as error:
+            refused.append(str(error))
+            broken.add((folder.resolve().parent.name, folder.resolve().name))
+    entries: list[dict[str, Any]] = []
+    for group in by_seed(runs):
+        try:
+            if (group.model, group.benchmark) in broken:
+                raise UserError(f"{group.runs[0].folder}: another seed of it cannot be read, and a row is of all that are named")
+            entries.append(make_entry(group, samples, before))
+        except UserError as error:
+            refused.append(str(error))
+    return entries, refused
 
 
 def damaged(run: Run, error: Exception) -> UserError:
@@ -268,7 +305,7 @@ def _names(value: Any) -> list[str]:
 
 
 def whole(run: Run) -> None:
-    """See that a run may be shown: nothing owed, and written by a version that says all that a row says."""
+    """See that a run may be shown: nothing owed, its games there, and written by a version that says all that a row says."""
     owed = int(run.scores.get("missing", 0))
     if owed or (run.folder / "owed.json").exists():
         raise UserError(f"{run.folder}: {owed or 'some'} questions are owed; give the run's command again until none is")
@@ -278,6 +315,8 @@ def whole(run: Run) -> None:
     for name in ("finished", "notes"):
         if name not in run.run:
             raise UserError(f"{run.folder}/run.json: {name} is missing: it is of an older version; play it again")
+    for _ in run.games():  # raises where one is not there: no number without its game
+        pass
 
 
 def _score(name: str, score: Any) -> dict[str, Any]:

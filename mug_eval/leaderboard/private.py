@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from mug_eval.keys import KEY
+
 _URL = re.compile(r"https?://[^\s'\"]+")
 _PRIVATE = (
     (
@@ -15,14 +17,7 @@ _PRIVATE = (
             r"|\b[A-Za-z]:\\|\\\\\w|file://"
         ),
     ),
-    (
-        "a key",
-        re.compile(
-            r"\b(?:[sp]k-[\w-]{8,}|hf_\w{8,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|(?:gsk|xai|nvapi|r8)[-_][\w-]{16,}"
-            r"|AKIA[0-9A-Z]{12,}|AIza[\w-]{20,}|Bearer\s+\S+)"
-            r"|(?i:api[-_]?key|access[-_]?token|secret|password)['\"]?\s*[=:]\s*['\"]?[^\s'\"]{8,}"
-        ),
-    ),
+    ("a key", KEY),
     (
         "an address of a private network",
         re.compile(

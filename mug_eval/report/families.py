@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from mug_eval.statistics.compare import Compared, Scored, compare
 from mug_eval.statistics.definition import sums_of
 from mug_eval.statistics.games import game_statistics
 from mug_eval.statistics.paired import Paired, compare_hits
-from mug_eval.statistics.runs import Group, Run, folders_below, read_run
+from mug_eval.statistics.runs import Group, Run, folders_below, no_folder, read_run
 from mug_eval.statistics.scores import scores_of
 
 
@@ -84,7 +84,7 @@ def find_families(out: Path, against: str | None = None, *, seed: int = 0) -> Fo
         UserError: there is no such folder, no run in it, or no run of the model that ``against`` names.
     """
     if not out.is_dir():
-        raise UserError(f"{out}: no such folder; give a work-dir, <work-dir>/<model>/<benchmark>, or a folder of work-dirs")
+        raise UserError(f"{out}: {no_folder(out)}; give a work-dir, <work-dir>/<model>/<benchmark>, or a folder of work-dirs")
     out = out.resolve()
     found = Found()
     runs: list[tuple[str, Run]] = []
@@ -100,19 +100,50 @@ def find_families(out: Path, against: str | None = None, *, seed: int = 0) -> Fo
     if against is not None and against not in models:
         raise UserError(unknown("model", against, sorted(set(models))))
     slugs = _slugs([name for name, _ in runs])
+    labels = {name: label for members in _families(runs) for name, label in _labels(members).items()}
     for members in _families(runs):
-        try:
-            found.families.append(_family(members, _labels(members), slugs, against, seed))
-        except UserError as error:
-            # One damaged run must not take the others' pages: each is tried alone.
-            for name, run in members:
-                try:
-                    alone = _family([(name, run)], {name: _labels(members)[name]}, slugs, None, seed)
-                    said = () if len(members) == 1 else (f"not compared: {without_places(str(error))}",)
-                    found.families.append(Family(alone.members, (*alone.notes, *said)))
-                except UserError as own:
-                    found.left_out.append((name, without_places(str(own))))
+        _add_families(found, members, labels, slugs, against, seed)
     return found
+
+
+def regroup(found: Found, family: Family, without: Shown, against: str | None = None, *, seed: int = 0) -> list[Family]:
+    """The families of the other runs of a family, where one of them turns out to be damaged; what cannot be shown is left out.
+
+    Args:
+        found: told what is left out.
+        family: whose numbers may be held against the damaged run.
+        without: the damaged run.
+        against: as in :func:`find_families`.
+        seed: of all draws.
+    """
+    rest = [(member.slug, member.run) for member in family.members if member is not without]
+    own = Found()
+    if rest:
+        labels = {member.slug: member.label for member in family.members}
+        _add_families(own, rest, labels, {slug: slug for slug in labels}, against, seed)
+    found.left_out += own.left_out
+    return own.families
+
+
+def _add_families(
+    found: Found,
+    members: Sequence[tuple[str, Run]],
+    labels: Mapping[str, str],
+    slugs: Mapping[str, str],
+    against: str | None,
+    seed: int,
+) -> None:
+    """Runs that may be compared as one family; each alone where one is damaged: it must not take the others' pages."""
+    try:
+        found.families.append(_family(members, labels, slugs, against, seed))
+    except UserError as error:
+        for name, run in members:
+            try:
+                alone = _family([(name, run)], labels, slugs, None, seed)
+                said = () if len(members) == 1 else (f"not compared: {without_places(str(error))}",)
+                found.families.append(Family(alone.members, (*alone.notes, *said)))
+            except UserError as own:
+                found.left_out.append((name, without_places(str(own))))
 
 
 def fixed_and_broken(one: Run, other: Run) -> Paired:
@@ -162,7 +193,7 @@ def _labels(members: Sequence[tuple[str, Run]]) -> dict[str, str]:
 
 
 def _family(
-    members: Sequence[tuple[str, Run]], labels: dict[str, str], slugs: dict[str, str], against: str | None, seed: int
+    members: Sequence[tuple[str, Run]], labels: Mapping[str, str], slugs: Mapping[str, str], against: str | None, seed: int
 ) -> Family:
     order = sorted(members, key=lambda member: _rank(member[1], against))
     groups = [Group((run,)) for _, run in order]

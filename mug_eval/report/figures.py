@@ -12,7 +12,7 @@ from mug_eval.statistics.comparable import obstacles
 from mug_eval.statistics.cost import CONTROL, tokens
 from mug_eval.statistics.games import Detection, game_statistics
 from mug_eval.statistics.measure import Measured, measure
-from mug_eval.statistics.runs import Group, by_seed, folders_below, read_run
+from mug_eval.statistics.runs import Group, by_seed, folders_below, no_folder, read_run
 from mug_eval.statistics.scores import Score
 
 COST_CAPTION = f"{CAPTION} Points of the same price are set a little apart."
@@ -96,7 +96,7 @@ def finished_groups(place: Path) -> list[Group]:
         UserError: no such folder, no complete run in it, a damaged one, or the same run twice.
     """
     if not place.is_dir():
-        raise UserError(f"{place}: no such folder; give a work-dir with finished runs")
+        raise UserError(f"{place}: {no_folder(place)}; give a work-dir with finished runs")
     begun = sorted(folders_below(place))
     folders = [folder for folder in begun if (folder / "run.json").is_file()]
     if not folders:

@@ -7,12 +7,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from mug_eval.keys import KEY
 from mug_eval.show import printable
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _PATH = re.compile(r"(?<![\w.<&])(?:~|\.{1,2})?(?:[\\/][^\s\\/:;,'\"()=]+)+[\\/]?|\b[A-Za-z]:\\[^\s;,'\"]+")
 _RELATIVE = re.compile(r"(?<![\w./])[\w.+-]+(?:/[\w.+@-]+){2,}")
-_KEY = re.compile(r"\b(?:sk|pk|hf|ghp|gsk|xai|AIza)[-_]?[A-Za-z0-9_-]{16,}\b")
+_PLACEHOLDER = re.compile(r"<work-dir>(?:/(?:<[a-z-]+>|[\w.-]++(?!/)))*")
+"""How our own messages say where something belongs: no place on any machine."""
 
 
 def shown(value: Any) -> Any:
@@ -38,10 +40,17 @@ def without_places(text: str) -> str:
     Of a path only its last part is left, of an address of a server nothing, and nothing of what looks like a key. Not for model
     output: there a slash means what it says.
     """
-    text = _ADDRESS.sub("(address)", text)
-    text = _KEY.sub("(key)", text)
+    text = KEY.sub("(key)", _ADDRESS.sub("(address)", text))
+    kept, begin = [], 0
+    for placeholder in _PLACEHOLDER.finditer(text):
+        kept += [_without_paths(text[begin : placeholder.start()]), placeholder[0]]
+        begin = placeholder.end()
+    return printable("".join([*kept, _without_paths(text[begin:])]))
+
+
+def _without_paths(text: str) -> str:
     text = _PATH.sub(lambda found: _last(found[0]), text)
-    return printable(_RELATIVE.sub(lambda found: _last(found[0]), text))
+    return _RELATIVE.sub(lambda found: _last(found[0]), text)
 
 
 def _last(path: str) -> str:
@@ -57,6 +66,7 @@ def command_line(words: list[str]) -> str:
         if skip:
             skip = False
             continue
+        word = KEY.sub("(key)", word)  # whole: a setting that is called a key is one, whatever its value looks like
         if word == "--base-url":
             kept += ["--base-url", "URL"]
             skip = True

@@ -16,7 +16,7 @@ from mug_eval.errors import UserError
 from mug_eval.leaderboard.board import played_otherwise
 from mug_eval.plan import split_model
 from mug_eval.report.board_page import render_board
-from mug_eval.report.families import Family, Found, Shown, find_families
+from mug_eval.report.families import Family, Found, Shown, find_families, regroup
 from mug_eval.report.game_page import game_files, games_html
 from mug_eval.report.pictures import PictureBook, Places
 from mug_eval.report.plain_text import command_line, without_places
@@ -79,31 +79,48 @@ def build_site(
     _claim(folder)
     with _held(folder / MARK):
         _clear(folder)
-        return _build(folder, found, places or Places(), note)
+        return _build(folder, found, places or Places(), against, seed, note)
 
 
-def _build(folder: Path, found: Found, places: Places, note: Callable[[str], None]) -> Site:
+def _build(folder: Path, found: Found, places: Places, against: str | None, seed: int, note: Callable[[str], None]) -> Site:
     jinja = environment()
-    games = 0
     try:
         (folder / "static").mkdir(parents=True, exist_ok=True)
         for name in _STATIC:
             _write(folder / "static" / name, static_text(name))
         with PictureBook(folder / "img", places) as book:
-            for family in found.families:
-                for member in family.members:
-                    note(f"{member.label} on {member.run.benchmark}: {len(member.run.right)} games")
-                    try:
-                        _write_run(folder, member, family, book)
-                        games += len(member.run.right)
-                    except UserError as error:
-                        found.left_out.append((member.slug, without_places(str(error))))
+            todo, found.families = found.families, []
+            while todo:
+                family = todo.pop(0)
+                damaged = _write_family(folder, family, book, note)
+                if damaged is None:
+                    found.families.append(family)
+                    continue
+                # Nothing may lead to a run that gets no pages, nor be held against it: the others are written anew.
+                member, why = damaged
+                found.left_out.append((member.slug, why))
+                todo[:0] = regroup(found, family, member, against, seed=seed)
         _write(folder / "board.html", render_board(board_of(found), in_site=True))
         page = jinja.get_template("index.html").render(title="Runs", found=found, benchmarks=_benchmarks(found))
         _write(folder / "index.html", page)
     except OSError as error:
         raise cannot_write(folder, error) from error
-    return Site(sum(len(family.members) for family in found.families), games, tuple(found.left_out))
+    members = [member for family in found.families for member in family.members]
+    return Site(len(members), sum(len(member.run.right) for member in members), tuple(found.left_out))
+
+
+def _write_family(folder: Path, family: Family, book: PictureBook, note: Callable[[str], None]) -> tuple[Shown, str] | None:
+    """The pages of a family's runs; or its first run that cannot be shown, and why. Of that one nothing is left."""
+    for member in family.members:
+        note(f"{member.label} on {member.run.benchmark}: {len(member.run.right)} games")
+        try:
+            _write_run(folder, member, family, book)
+        except UserError as error:
+            shutil.rmtree(folder / "data" / member.slug, ignore_errors=True)
+            for kind in ("games", "run"):
+                (folder / f"{kind}-{member.slug}.html").unlink(missing_ok=True)
+            return member, without_places(str(error))
+    return None
 
 
 def board_of(found: Found) -> dict[str, Any]:

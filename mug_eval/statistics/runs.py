@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mug_eval.errors import UserError
+from mug_eval.results import SCHEMA
 
 _LONGEST_CELL = 2**31 - 1
 """Python's csv module stops at 131,072 characters, and a model may ramble."""
@@ -155,12 +156,18 @@ def read_run(folder: Path) -> Run:
     Raises:
         UserError: no run is there, it is not complete, or a file of it is damaged.
     """
-    if not (folder / "run.json").is_file():
-        state = "is not complete: give its command again" if (folder / "plan.json").is_file() else "holds no run"
-        raise UserError(f"{folder} {state}; a run is <work-dir>/<model>/<benchmark>")
     try:
+        if not (folder / "run.json").is_file():
+            state = "is not complete: give its command again" if (folder / "plan.json").is_file() else "holds no run"
+            raise UserError(f"{folder} {state}; a run is <work-dir>/<model>/<benchmark>")
         run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
         scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
+        for file, whole in (("run.json", run), ("scores.json", scores)):
+            if whole.get("schema", SCHEMA) != SCHEMA:
+                raise UserError(
+                    f"{folder / file} has layout {ascii(whole['schema'])[:20]}, and this version of mug_eval reads {SCHEMA}: use the "
+                    "version that wrote it, or play the run again"
+                )
         _head, *lines = (folder / "items.tsv").read_text(encoding="utf-8").split("\n")[:-1]
         right, clusters = {}, {}
         for line in lines:
@@ -182,6 +189,8 @@ def read_run(folder: Path) -> Run:
         return Run(folder, run["model"], run["benchmark"], right, clusters, rows, scores, run)
     except FileNotFoundError as error:
         raise UserError(f"{error.filename}: no such file, though the run is marked complete; give its command again") from error
+    except PermissionError as error:
+        raise UserError(f"{error.filename}: {error.strerror}; you need the right to read a run's files") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, csv.Error) as error:
         raise UserError(
             f"{folder}: a file of this run is damaged ({type(error).__name__}: {error}); give its command again"
@@ -203,44 +212,70 @@ def _rows(path: Path) -> dict[str, dict[str, str]]:
 
 
 def find_runs(places: Sequence[Path]) -> list[Run]:
-    """Read the runs that a user named: a run's folder, or a model's, which stands for all of its benchmarks.
+    """Read the runs that a user named; see :func:`named_folders`.
+
+    Raises:
+        UserError: nothing is there, a run is not complete or damaged, or one is named twice.
+    """
+    return [read_run(folder) for folder in named_folders(places)]
+
+
+def named_folders(places: Sequence[Path]) -> list[Path]:
+    """The folders that a user named: a run's, or a model's, which stands for all of its benchmarks.
 
     Args:
         places: ``<work-dir>/<model>/<benchmark>`` or ``<work-dir>/<model>``. The journal of a work-dir is passed over, so that
             ``outputs/*`` may be given.
 
     Raises:
-        UserError: nothing is there, a run is not complete or damaged, or one is named twice.
+        UserError: nothing is there, or one is named twice.
     """
-    found: dict[Path, Run] = {}
+    found: dict[Path, Path] = {}
     for place in places:
         if place.is_file() and place.name.startswith("journal.sqlite"):
             continue
         if not place.is_dir():
-            raise UserError(f"{place}: no such folder; name a run, <work-dir>/<model>/<benchmark> or <work-dir>/<model>")
-        folders = sorted(path.parent for path in place.glob("*/plan.json"))
-        for folder in [place] if (place / "plan.json").is_file() or not folders else folders:
+            raise UserError(f"{place}: {no_folder(place)}; name a run, <work-dir>/<model>/<benchmark> or <work-dir>/<model>")
+        folders = [] if _begun(place) else sorted(folder for folder in place.iterdir() if _begun(folder))
+        for folder in folders or [place]:
             if folder.resolve() in found:
                 raise UserError(f"{folder} is named twice")
-            found[folder.resolve()] = read_run(folder)
+            found[folder.resolve()] = folder
     if not found:
         raise UserError("no run is named; a run is <work-dir>/<model>/<benchmark>")
     return list(found.values())
 
 
+def _begun(folder: Path) -> bool:
+    """Whether it is a result folder. One that may not be looked into counts, so that it is named and not passed over."""
+    try:
+        return (folder / "plan.json").is_file()
+    except PermissionError:
+        return True
+
+
+def no_folder(place: Path) -> str:
+    """What stands where a folder should."""
+    return "a file and no folder" if place.exists() else "no such folder"
+
+
 def folders_below(place: Path) -> Iterator[Path]:
     """Every result folder below a folder, or the folder itself, complete or not; hidden folders are passed over.
+
+    Folders that may not be looked into come last: what is in them is not known.
 
     Args:
         place: is looked into some folders deep: <demo>/<results>/<seed>/<model>/<benchmark> and one more.
     """
-    for name, inner, files in os.walk(place):
+    closed: list[Path] = []
+    for name, inner, files in os.walk(place, onerror=lambda error: closed.append(Path(error.filename))):
         folder = Path(name)
         if "plan.json" in files:
             inner.clear()
             yield folder
         deep = len(folder.relative_to(place).parts)
         inner[:] = sorted(name for name in inner if not name.startswith(".")) if deep < _DEEPEST else []
+    yield from closed  # reading it will say why
 
 
 def by_seed(runs: Sequence[Run]) -> list[Group]:

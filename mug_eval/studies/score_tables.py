@@ -239,8 +239,25 @@ def _flat(arm: Arm, one: Measured, shown: str, arms: Mapping[str, float | None],
     return Series(label, tuple(Point(x, score.value, score.low, score.high) for x in (min(places), max(places))), "control")
 
 
+def _without_hunts(finished: Finished) -> list[str]:
+    """Why a row has no hunt at all: no question had a picture that the arm could be played with."""
+    notes = []
+    random_edits = [arm.label for arm in finished.study.arms if arm.ablation == "random-edit"]
+    for key, group in finished.groups.items():
+        ended: Counter[str] = Counter()
+        for run in group.runs:
+            ended.update(run.scores.get("game", {}).get("ended", {}))
+        if key.arm in random_edits and ended.total() and ended["no_counterfactual_picture"] == ended.total():
+            notes.append(
+                f"{key.arm} on {key.benchmark} ({key.backbone}): no picture here has an edit that was made for another question about it, "
+                "so that no game had an undercover and the row says nothing. "
+                "mug-eval counterfactuals build --about other makes such edits; of drawn scenes, ScenesPOPE has them."
+            )
+    return notes
+
+
 def _notes(finished: Finished, measured: Mapping[Key, Measured]) -> list[str]:
-    notes = [INTERVALS, *cautions(finished), *reported_note(finished)]
+    notes = [INTERVALS, *cautions(finished), *_without_hunts(finished), *reported_note(finished)]
     if finished.owed:
         notes.append(f"{len(finished.owed)} of {len(finished.casting.folders)} arms are owed: the same command plays them.")
     every = [one.group for one in measured.values()]
