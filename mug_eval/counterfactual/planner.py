@@ -39,6 +39,8 @@ ANOTHER = (
     "That edit was tried, and the picture cannot be used: {why}. Choose another edit, of another thing or of another kind.\n"
     "Reply with JSON only, as before."
 )
+_LONGEST = 500
+"""Characters of what a plan says in words: it goes to editors, and into the store's lines."""
 _NUMBER = re.compile(r"#?(\d{1,3})")
 
 
@@ -232,6 +234,9 @@ def read_plan(text: str, known: Survey, frame: Frame) -> Chosen:
         raise ValueError(f'"edit" must be one of {", ".join(EDIT_KINDS)}')
     things = known.graph.things
     target = _target(found.get("target"), kind, things)
+    for name in ("to", "instruction", "answer"):
+        if len(_words(found.get(name))) > _LONGEST:
+            raise ValueError(f'"{name}" is longer than {_LONGEST} characters')
     to = _words(found.get("to"))
     to = "" if to.lower() == "null" else to  # small models write null in quotes
     instruction = _words(found.get("instruction"))
