@@ -269,6 +269,18 @@ def test_a_game_of_another_shape_is_one_line(tmp_path: Path, capsys: pytest.Capt
     assert "the game '0' has not the shape of a game" in refused(capsys, "compare", mug, "--against", direct)
 
 
+@pytest.mark.parametrize("config", [{}, {"detection_rounds": 0}, {"detection_rounds": "many"}])
+def test_an_undercover_in_a_run_without_votes_is_one_line(
+    config: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seats = {"event": "seats", "order": ["Agent 1", "Agent 2", "Agent 3"], "undercover": "Agent 2"}
+    facts = {"undercover_played": True, "undercover_found": True, "found_round": 1, "detection_rounds": 1, "normals_lost": 0}
+    played = game("0", facts=facts, events=[seats])
+    mug = write_run(tmp_path, {"0": True}, model="mug-toy", games=[played], config={"config": config})
+    direct = write_run(tmp_path, {"0": True})
+    assert "the game '0' has not the shape of a game" in refused(capsys, "compare", mug, "--against", direct)
+
+
 def test_a_stranger_s_category_does_not_drive_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     row = {"A": "yes", "answer": "A", "category": "\x1b[2J[bold]\u202eevil", "prediction": "A"}
     runs = [write_run(tmp_path, {"0": True, "1": True}, model=f"{m}-toy", rows={"0": row, "1": row}) for m in ("mug", "direct")]

@@ -374,6 +374,9 @@ def test_rows_of_the_board_are_sorted_measured_and_reported_side_by_side(tmp_pat
         write_entry(entry_of(run), board / "entries")
     rows = make_board(board)["rows"]
     assert all(tuple(row) == COLUMNS for row in rows)
+    benchmarks = list(dict.fromkeys(row["benchmark"] for row in rows))
+    (other,) = (name for name in benchmarks if name.startswith("MMStar@"))
+    assert benchmarks[:2] == ["MMStar", other] and benchmarks[2:] == sorted(benchmarks[2:]), "what was measured stands first"
     mmstar = [row for row in rows if row["benchmark"] == "MMStar"]
     assert [row["score"] for row in mmstar] == sorted((row["score"] for row in mmstar), reverse=True)
     measured = [row for row in mmstar if not row["reported"]]

@@ -39,8 +39,8 @@ def make_board(folder: Path) -> dict[str, Any]:
         folder: with ``entries/`` and ``reference/``.
 
     Returns:
-        ``{"schema", "rows", "subsets"}``: one row for each score of each entry and for each reported number, sorted by benchmark,
-        score and value; ``subsets`` are those of runs with ``--limit``, which compare with nothing else. Null where unknown.
+        ``{"schema", "rows", "subsets"}``: one row for each score of each entry and for each reported number, sorted by
+        benchmark (those with a measured row first), score and value; ``subsets`` are those of runs with ``--limit``, which compare with nothing else. Null where unknown.
 
     Raises:
         UserError: the folder or a file in it is not valid.
@@ -52,7 +52,12 @@ def make_board(folder: Path) -> dict[str, Any]:
     for entry in read_entries(folder / ENTRIES):
         (rows if entry["limit"] is None else subsets).extend(_measured(entry))
     rows += [_reported(one) for one in read_reference(folder / REFERENCE)]
-    return {"schema": SCHEMA, "rows": sorted(rows, key=_order), "subsets": sorted(subsets, key=_order)}
+    measured = {row["benchmark"] for row in (*rows, *subsets) if not row["reported"]}
+
+    def order(row: Row) -> tuple[Any, ...]:
+        return row["benchmark"] not in measured, row["benchmark"], _score_place(row), -row["score"], row["reported"], row["id"]
+
+    return {"schema": SCHEMA, "rows": sorted(rows, key=order), "subsets": sorted(subsets, key=order)}
 
 
 def board_files(board: Mapping[str, Any]) -> dict[str, str]:
@@ -144,10 +149,6 @@ def _reported(one: Reported) -> dict[str, Any]:
     if one.read_from == "summary":
         known["note"] = "from a summary, not checked against the source"
     return {name: known.get(name) for name in COLUMNS}
-
-
-def _order(row: Row) -> tuple[Any, ...]:
-    return row["benchmark"], _score_place(row), -row["score"], row["reported"], row["id"]
 
 
 def _score_place(row: Row) -> tuple[int, str]:

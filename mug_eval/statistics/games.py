@@ -160,7 +160,13 @@ def _told(run: Run, game: Mapping[str, Any]) -> Told:
     # The answer that a single call gives is the final one; only one that something follows can change.
     drafts = [event for event in events[:-1] if event["event"] == "answer" and event["seat"] == "solver"][:1]
     played = bool(facts.get("undercover_played")) and "undercover_found" in facts
-    agents, most = len(seats.get("order", ())), int(run.config["config"].get("detection_rounds", 0))
+    chance = (
+        [found_by_chance(len(seats["order"]), number + 1) for number in range(int(run.config["config"]["detection_rounds"]))]
+        if played
+        else []
+    )
+    if played and not chance:
+        raise ValueError("an undercover in a game without a vote")
     edit = seats.get("edit") or {}
     category = run.rows[index].get("category") or ""
     # The scorer counts a row of POPE's "random,popular" in each of the two, and so do its categories here.
@@ -179,7 +185,7 @@ def _told(run: Run, game: Mapping[str, Any]) -> Told:
         first_right=tuple(_first_right(run.rows[index], [*statements, *drafts], odd)),
         found_round=facts.get("found_round"),
         rounds=int(facts.get("detection_rounds", 0)),
-        chance=tuple(found_by_chance(agents, number) for number in range(1, most + 1)) if played else (),
+        chance=tuple(chance),
         normals_lost=int(facts.get("normals_lost", 0)),
         votes=tuple(_votes(events, odd)) if played else (),
         undercover=played,
