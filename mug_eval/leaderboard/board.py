@@ -40,7 +40,8 @@ def make_board(folder: Path) -> dict[str, Any]:
 
     Returns:
         ``{"schema", "rows", "subsets"}``: one row for each score of each entry and for each reported number, sorted by
-        benchmark (those with a measured row first), score and value; ``subsets`` are those of runs with ``--limit``, which compare with nothing else. Null where unknown.
+        benchmark (those with a measured row first), score and value; ``subsets`` are those of runs with ``--limit``, which
+        compare with nothing else. Null where unknown.
 
     Raises:
         UserError: the folder or a file in it is not valid.
