@@ -299,6 +299,8 @@ def _played_without(job: Job, tally: Tally) -> tuple[str, ...]:
     if not without:
         return ()
     more = "" if job.counterfactuals else "; give --counterfactuals DIR"
+    if job.counterfactuals and job.ablation == "random-edit":
+        more = "; a store built with --about other (or --counterfactuals auto) holds edits of what a question is not about"
     return (f"{without} of {tally.questions} questions had no counterfactual picture and were played without an undercover{more}",)
 
 

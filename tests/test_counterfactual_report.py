@@ -86,3 +86,32 @@ def test_an_attempt_that_a_kill_left_in_both_files_counts_once(tmp_path: Path, c
     (store / "retried.jsonl").write_text(json.dumps(line) + "\n")
     numbers, _ = _report(store, capsys)
     assert numbers["retried"]["attempts"] == 0 and numbers["cost"]["per_question"]["calls"] == 3
+
+
+def test_instructions_that_speak_of_something_else_are_counted(tmp_path: Path, capsys: Any) -> None:
+    """The true planner names its targets; here one of two instructions speaks of a dog."""
+    found = rows(2, ("quantity",))
+
+    def instead(row: Any, task: str, body: dict[str, Any]) -> str | None:
+        if task != "plan" or row.index != "1":
+            return None
+        said = json.loads(planner.usual(row, task, True))
+        return json.dumps({**said, "instruction": "Remove the dog."})
+
+    planner = ScenePlanner(found, instead)
+    with ChatServer(planner) as server:
+        assert build(server, table_of(tmp_path / "t.tsv", found), tmp_path / "store") == 0
+    numbers, text = _report(tmp_path / "store", capsys)
+    assert numbers["accepted"] == 2 and numbers["names_target"] == 0.5
+    (line,) = (line for line in text.splitlines() if "names the plan's target" in line)
+    assert line.endswith("  50.0 % of 2")
+
+
+def test_a_damaged_line_is_named(tmp_path: Path, capsys: Any) -> None:
+    found = rows(1, ("quantity",))
+    with ChatServer(ScenePlanner(found)) as server:
+        assert build(server, table_of(tmp_path / "t.tsv", found), tmp_path / "store") == 0
+    manifest = tmp_path / "store" / "manifest.jsonl"
+    manifest.write_text(manifest.read_text() + "not JSON\n")
+    assert main(["counterfactuals", "report", str(tmp_path / "store")]) == 2
+    assert f"manifest.jsonl, line {len(manifest.read_text().splitlines())}: not JSON" in capsys.readouterr().err

@@ -119,6 +119,22 @@ def test_a_question_is_decided_once_and_nothing_made_is_thrown_away_by_a_smaller
     assert content(tmp_path / "cf") == before
 
 
+def test_a_build_that_failed_before_its_first_question_binds_nobody(tmp_path):
+    with Store(tmp_path / "cf", BUILD):
+        pass
+    with Store(tmp_path / "cf", {**BUILD, "editor": "folder"}) as store:
+        assert json.loads((tmp_path / "cf" / "build.json").read_bytes())["editor"] == "folder"
+        decide(store, "0")
+    with pytest.raises(UserError, match="built with other settings"):
+        Store(tmp_path / "cf", BUILD)
+    foreign = tmp_path / "theirs"
+    foreign.mkdir()
+    (foreign / "build.json").write_text('{"tool": "make"}')
+    with pytest.raises(UserError, match="built with other settings"):
+        Store(foreign, BUILD)
+    assert (foreign / "build.json").read_text() == '{"tool": "make"}'
+
+
 def test_another_configuration_is_refused_and_the_line_says_what_differs(tmp_path):
     build(tmp_path / "cf", ["1"])
     before = content(tmp_path / "cf")

@@ -145,6 +145,7 @@ def test_every_preset_says_what_it_is() -> None:
         ("difusers:x/y", "did you mean diffusers"),
         ("folder:", "write folder:WHAT"),
         ("step1x-cli:somewhere", "step1x-cli:FILE.yaml"),
+        ("step1x-cli", "does not say which; write step1x-cli:FILE.yaml"),
         ("http:gpt-image-1", "where is it served"),
         ("diffusers:no/such/place", "OWNER/NAME"),
         ("folder:/no/such/place", "cannot be read"),

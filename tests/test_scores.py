@@ -16,7 +16,7 @@ import pytest
 from tables import DATA, SHARED, TINY, mmmu_row, mmstar_row, pope_row, write_table
 
 from mug_eval.benchmarks import Benchmark, Scores, load_task, open_benchmark
-from mug_eval.errors import RunStopped, UserError
+from mug_eval.errors import UserError
 from mug_eval.question import Answer, Unparsed
 
 
@@ -224,10 +224,10 @@ def test_lone_surrogates_in_an_answer_do_not_lose_the_file(tmp_path: Path) -> No
     assert answered(benchmark, tmp_path, {"1": "dog \udcff\x00"}).headline == {"validation": 100}
 
 
-def test_a_predictions_file_that_cannot_be_written_stops_the_run_and_leaves_the_old_one(tmp_path: Path) -> None:
+def test_a_predictions_file_that_has_no_place_stops_the_run_and_touches_nothing(tmp_path: Path) -> None:
     benchmark = tiny("POPE", tmp_path)
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(RunStopped, match="cannot write"):
+    with pytest.raises(UserError, match="file is a file"):
         benchmark.write_predictions(tmp_path / "file" / "predictions.tsv", {"0": "Yes"})
     assert (tmp_path / "file").read_text() == "in the way"
 

@@ -72,9 +72,15 @@ def read_store(folder: Path) -> ReadStore:
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     data = path.read_bytes()
-    lines = [json.loads(line) for line in data[: data.rfind(b"\n") + 1].splitlines()]
-    if not all(isinstance(line, dict) and isinstance(line.get("question_index"), str) for line in lines):
-        raise ValueError(f"{path.name} holds a line that is no record of a question")
+    lines = []
+    for number, text in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), 1):
+        try:
+            line = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"{path.name}, line {number}: not JSON ({error})") from error
+        if not isinstance(line, dict) or not isinstance(line.get("question_index"), str):
+            raise ValueError(f"{path.name}, line {number}: no record of a question")
+        lines.append(line)
     return lines
 
 
@@ -125,8 +131,19 @@ def summary(store: ReadStore) -> dict[str, Any]:
             "flipped": sum(read),
             "share": _share(sum(read), len(read)),
         },
+        "names_target": _share(sum(map(_names_target, store.accepted)), len(store.accepted)),
         "cost": _cost(store, len(store.accepted), decided),
     }
+
+
+def _names_target(line: Mapping[str, Any]) -> bool:
+    """Whether an instruction speaks of the thing that its plan edits, by the last word of the target's name.
+
+    An editor that works from the box does the plan, one that reads does the instruction: where they differ the picture may show
+    another edit than the one on record.
+    """
+    target = line["target"].lower().split()
+    return bool(target) and target[-1] in line["instruction"].lower()
 
 
 def _retried(store: ReadStore) -> dict[str, Any]:
@@ -234,6 +251,7 @@ def report_text(reports: Sequence[Mapping[str, Any]]) -> str:
         "planner's answer flips",
         *(f"{_percent(r['flips']['share'])} of {r['flips']['read']} ({r['flips']['asked']} asked)" for r in reports),
     )
+    row("instruction names the plan's target", *(f"{_percent(r['names_target'])} of {r['accepted']}" for r in reports))
     for name in dict.fromkeys(name for r in reports for name in r["scores"]):
         row(f"C_{name}: least, median", *(_least_median(r["scores"].get(name)) for r in reports))
     for name, words in (("calls", "calls"), ("prompt_tokens", "prompt tokens"), ("completion_tokens", "reply tokens")):

@@ -329,7 +329,11 @@ class Store:
         except (OSError, ValueError) as error:
             raise UserError(f"{path} cannot be read ({error}); put a copy of it back or choose another folder") from error
         changed = differences(before, self.build) if isinstance(before, dict) else ["all of it"]
-        if changed:
+        records = (self.folder / name for name in (MANIFEST, GIVEN_UP, TRIES, ANSWERS, RETRIED))
+        ours = isinstance(before, dict) and "store" in before
+        if changed and ours and not any(path.exists() and path.stat().st_size for path in records):
+            atomic_write(path, json_bytes(self.build) + b"\n")  # a build that failed before its first question binds nobody
+        elif changed:
             raise UserError(
                 f"{self.folder} was built with other settings: {'; '.join(changed)}. Choose another folder, or give the old ones"
             )

@@ -55,6 +55,9 @@ def parse_editor(text: str) -> EditorEntry:
     if text in catalogue:
         return catalogue[text]
     kind, colon, what = text.partition(":")
+    if not colon and text in _SHORT:
+        what = "FILE.yaml" if _SHORT[text] is None else "WHAT"
+        raise UserError(f"{text!r} does not say which; write {text}:{what}")
     if not colon:
         close = nearest(text, catalogue)
         hint = f"did you mean {' or '.join(close)}? " if close else ""
