@@ -219,6 +219,16 @@ def test_a_heading_sorts_the_board(open_page: Open, site: Path) -> None:
     assert first.first.text_content() == "direct"
 
 
+def test_on_a_phone_a_row_of_the_board_shows_its_score_without_being_pushed_aside(open_page: Open, site: Path) -> None:
+    page = open_page(site, "board.html", 390, 844)
+    for cells in ("td:first-child", "td.strong", "td:nth-child(3)", "td:nth-child(8)"):
+        boxes = [cell.bounding_box() for cell in page.locator(f"table.board {cells}").all() if cell.is_visible()]
+        assert boxes and all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
+    page.locator("table.board th button", has_text="%").click()
+    scores = [float(text) for text in page.locator("table.board td.strong").all_text_contents()]
+    assert scores == sorted(scores, reverse=True)
+
+
 def test_five_thousand_games_are_listed_without_as_many_elements_or_reading_them_all(open_page: Open, large_site: Path) -> None:
     page = open_page(large_site, GAMES)
     at_game(page, "0")
