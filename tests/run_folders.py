@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mug_eval.results import items_tsv
+from mug_eval.results import SCHEMA, items_tsv
 
 
 def cost(calls: float = 1.0, prompt: float | None = 100.0, completion: float | None = 10.0, seconds: float = 0.5) -> dict[str, Any]:
@@ -67,9 +67,10 @@ def write_run(
         **(config or {}),
     }
     said = headline if headline is not None else {"Overall": 100 * sum(right.values()) / len(right)}
-    scores = {"headline": dict(said), "missing": 0, "judge": judge, "cost": dict(price or cost())}
+    scores = {"schema": SCHEMA, "headline": dict(said), "missing": 0, "judge": judge, "cost": dict(price or cost())}
     (folder / "scores.json").write_text(json.dumps(scores))
     run = {
+        "schema": SCHEMA,
         "model": model,
         "benchmark": benchmark,
         "config": identity,

@@ -114,6 +114,30 @@ def test_runs_on_other_questions_are_drawn_apart(runs: Path) -> None:
     assert "ScenesMCQ-cost" in names and "ScenesMCQ-2-cost" in names
 
 
+@pytest.mark.parametrize("fault", ["incomplete", "damaged games", "damaged items", "scores of other answers"])
+def test_a_run_that_cannot_be_drawn_is_named_and_hinders_no_other(
+    runs: Path, capsys: pytest.CaptureFixture[str], fault: str
+) -> None:
+    assert main(["figures", str(runs), "--format", "svg", "--to", str(runs / "before")]) == 0
+    capsys.readouterr()
+    folder = write_run(runs, hits(0.9, 8), model="aaa-toy", method="cot")  # the first to be read
+    if fault == "incomplete":
+        (folder / "run.json").unlink()
+    elif fault == "damaged games":
+        (folder / "games.jsonl").write_bytes((folder / "games.jsonl").read_bytes()[:-20])
+    elif fault == "damaged items":
+        (folder / "items.tsv").write_bytes(b"\xff\x00")
+    else:
+        items = (folder / "items.tsv").read_text(encoding="utf-8")
+        (folder / "items.tsv").write_text(items.replace("\t1\n", "\t0\n"), encoding="utf-8")
+    assert main(["figures", str(runs), "--format", "svg", "--to", str(runs / "after")]) == 0
+    said = capsys.readouterr()
+    (line,) = said.err.splitlines()
+    assert line.startswith("left out: ") and "aaa-toy" in line
+    before, after = ({path.name: path.read_bytes() for path in (runs / name).iterdir()} for name in ("before", "after"))
+    assert before == after and len(after) == 3
+
+
 def test_a_strangers_name_is_drawn_as_it_is() -> None:
     panel = Panel(
         "$\\frac{", (Series("$x^$ \x1b[2J " + "long " * 50, (Point(0, 1, 0, 2),)), Series("b", (Point(0, 1),))), ("a|$_$",)
@@ -133,7 +157,9 @@ def test_mistakes_get_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "no run is there" in refused(tmp_path)
     folder = write_run(tmp_path, {"0": True, "1": False})
     (folder / "run.json").unlink()
-    assert "no run is complete" in refused(tmp_path) and not (tmp_path / "figures").exists()
+    assert main(["figures", str(tmp_path)]) == 2
+    assert [line.split(": ")[0] for line in capsys.readouterr().err.splitlines()] == ["left out", "mug-eval"]
+    assert not (tmp_path / "figures").exists()
     assert "invalid choice: 'gif'" in refused(tmp_path, "--format", "gif")
 
 

@@ -100,7 +100,18 @@ def test_a_figure_is_never_written_beside_its_folder(tmp_path: Path) -> None:
 def test_a_file_of_a_run_that_is_something_else_is_said_in_one_line(tmp_path: Path, name: str, text: str) -> None:
     folder = write_run(tmp_path, RIGHT)
     (folder / name).write_text(text)
-    with pytest.raises(UserError, match="damaged"):
+    with pytest.raises(UserError, match=r"damaged|no layout number"):
+        read_run(folder)
+
+
+@pytest.mark.parametrize("layout", [None, 2, "1", True])
+@pytest.mark.parametrize("name", ["run.json", "scores.json"])
+def test_a_run_of_another_layout_is_not_read_as_if_it_were_of_this(tmp_path: Path, name: str, layout: Any) -> None:
+    folder = write_run(tmp_path, RIGHT)
+    whole = json.loads((folder / name).read_text())
+    del whole["schema"]
+    (folder / name).write_text(json.dumps(whole if layout is None else {**whole, "schema": layout}))
+    with pytest.raises(UserError, match=f"{name} has {'no layout number' if layout is None else 'layout '}"):
         read_run(folder)
 
 
@@ -116,8 +127,10 @@ def test_a_game_of_another_shape_takes_no_other_run_its_pages(tmp_path: Path, ch
     games = [game(index, **(changes if index == "3" else {})) for index in RIGHT]
     write_run(tmp_path / "out", RIGHT, model="direct-toy", games=games)
     write_run(tmp_path / "out", RIGHT, model="sc3-toy", method="sc")
+    write_run(tmp_path / "out", RIGHT, model="cot-toy", method="cot")
     site = build_site(tmp_path / "out", tmp_path / "site")
-    assert [name.replace("/", "--") for name, _ in site.left_out] == ["direct-toy--ScenesMCQ"] and site.games == len(RIGHT)
+    assert [name.replace("/", "--") for name, _ in site.left_out] == ["direct-toy--ScenesMCQ"] and site.games == 2 * len(RIGHT)
+    assert "differences are from <bdi>cot-toy</bdi>" in (tmp_path / "site" / "index.html").read_text(), "nor the others' comparison"
 
 
 @pytest.mark.parametrize("damaged", ["direct", "sc3"])

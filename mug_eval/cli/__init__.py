@@ -150,7 +150,7 @@ def _drop_stdout() -> None:
 
 
 def _say(text: str, code: int) -> int:
-    from mug_eval.show import printable  # a server's words may be in the message
+    from mug_eval.cli.notes import note  # a server's words may be in the message
 
-    print(f"mug-eval: {printable(' '.join(text.split()))}", file=sys.stderr)
+    note(f"mug-eval: {text}")
     return code

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from mug_eval.cli.arguments import Parser
+from mug_eval.cli.notes import note
 from mug_eval.errors import UserError
 
 _ADD_EXAMPLES = """\
@@ -78,7 +78,6 @@ def _add(argv: Sequence[str]) -> int:
 
     from mug_eval.leaderboard.board import ENTRIES
     from mug_eval.leaderboard.entry import make_entries, write_entry
-    from mug_eval.show import printable
 
     entries, refused = make_entries(args.runs, args.sample, args.before)
     added = 0
@@ -92,7 +91,7 @@ def _add(argv: Sequence[str]) -> int:
         subset = "" if entry["limit"] is None else f" (a subset: --limit {entry['limit']}; kept off the main board)"
         print(f"{'wrote' if new else 'already there:'} {path}{subset}")
     for reason in refused if added else refused[:-1]:
-        print(f"not added: {printable(' '.join(reason.split()))}", file=sys.stderr)
+        note(f"not added: {reason}")
     if not added:
         raise UserError(refused[-1])
     print("then: mug-eval board" + ("" if args.board == Path("leaderboards") else f" --board {args.board}"))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mug_eval.cli.arguments import Parser
+from mug_eval.cli.notes import note
 
 _EXAMPLES = """\
 For every benchmark, and for every set of runs on the same questions of it:
@@ -23,7 +24,7 @@ def command(argv: Sequence[str]) -> int:
     """Draw the figures.
 
     Raises:
-        UserError: nothing is finished, a run is damaged, or matplotlib is not installed.
+        UserError: nothing can be drawn, or matplotlib is not installed.
         RunStopped: the disk is full.
     """
     from mug_eval.report.plot import FORMATS, draw, require_matplotlib
@@ -45,7 +46,7 @@ def command(argv: Sequence[str]) -> int:
     from mug_eval.report.figures import figures_of, finished_groups
 
     target = args.to if args.to is not None else args.out / "figures"
-    for named in figures_of(finished_groups(args.out)):
+    for named in figures_of(finished_groups(args.out, lambda why: note(f"left out: {why}"))):
         for form in dict.fromkeys(args.format):
             path = target / f"{named.name}.{form}"
             atomic_write(path, draw(named.chart, form))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from mug_eval.cli.arguments import Parser
+from mug_eval.cli.notes import note
 
 _FORMATS = ("openvlm", "hf", "mmmu", "hallusionbench", "pope", "mmstar")
 
@@ -58,7 +58,6 @@ def command(argv: Sequence[str]) -> int:
 
     from mug_eval.benchmarks.data_files import data_files
     from mug_eval.leaderboard.submit.formats import Options, make_submission, save
-    from mug_eval.show import printable
     from mug_eval.statistics.runs import find_runs
 
     runs = find_runs(args.runs)
@@ -77,7 +76,7 @@ def command(argv: Sequence[str]) -> int:
     for path in save(written, args.out):
         print(f"wrote {path}")
     if args.rehearsal:
-        print("note: a rehearsal; do not submit it", file=sys.stderr)
-    for note in written.notes:
-        print(printable(f"note: {note}"), file=sys.stderr)
+        note("note: a rehearsal; do not submit it")
+    for said in written.notes:
+        note(f"note: {said}")
     return 0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from mug_eval.cli.arguments import Parser, at_least
+from mug_eval.cli.notes import note
 
 _EXAMPLES = """\
 examples:
@@ -48,9 +48,9 @@ def command(argv: Sequence[str]) -> int:
     )
 
     def build(folder: Path) -> Site:
-        site = build_site(args.out, folder, against=args.against, places=places, seed=args.seed, note=_note)
+        site = build_site(args.out, folder, against=args.against, places=places, seed=args.seed, note=note)
         for name, why in site.left_out:
-            _note(f"left out: {name}: {why}")
+            note(f"left out: {name}: {why}")
         return site
 
     if args.build is not None:
@@ -68,9 +68,3 @@ def command(argv: Sequence[str]) -> int:
             except KeyboardInterrupt:
                 return 0
     return 0
-
-
-def _note(text: str) -> None:
-    from mug_eval.show import printable
-
-    print(printable(" ".join(text.split())), file=sys.stderr, flush=True)

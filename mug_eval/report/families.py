@@ -133,17 +133,24 @@ def _add_families(
     against: str | None,
     seed: int,
 ) -> None:
-    """Runs that may be compared as one family; each alone where one is damaged: it must not take the others' pages."""
+    """Runs that may be compared as one family, without those that are damaged: they must not take the others' pages."""
     try:
         found.families.append(_family(members, labels, slugs, against, seed))
+        return
     except UserError as error:
-        for name, run in members:
-            try:
-                alone = _family([(name, run)], labels, slugs, None, seed)
-                said = () if len(members) == 1 else (f"not compared: {without_places(str(error))}",)
-                found.families.append(Family(alone.members, (*alone.notes, *said)))
-            except UserError as own:
-                found.left_out.append((name, without_places(str(own))))
+        said = f"not compared: {without_places(str(error))}"
+    alone: list[Family] = []
+    sound: list[tuple[str, Run]] = []
+    for name, run in members:
+        try:
+            alone.append(_family([(name, run)], labels, slugs, None, seed))
+            sound.append((name, run))
+        except UserError as error:
+            found.left_out.append((name, without_places(str(error))))
+    if 0 < len(sound) < len(members):
+        _add_families(found, sound, labels, slugs, against, seed)
+    else:  # each is sound, and still they cannot be held against each other
+        found.families += [Family(one.members, (*one.notes, said)) for one in alone]
 
 
 def fixed_and_broken(one: Run, other: Run) -> Paired:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,9 +10,10 @@ from mug_eval.errors import UserError
 from mug_eval.report.plot import CAPTION, Chart, Panel, Point, Series
 from mug_eval.statistics.comparable import obstacles
 from mug_eval.statistics.cost import CONTROL, tokens
+from mug_eval.statistics.definition import sums_of
 from mug_eval.statistics.games import Detection, game_statistics
 from mug_eval.statistics.measure import Measured, measure
-from mug_eval.statistics.runs import Group, by_seed, folders_below, no_folder, read_run
+from mug_eval.statistics.runs import Group, Run, by_seed, folders_below, no_folder, read_run
 from mug_eval.statistics.scores import Score
 
 COST_CAPTION = f"{CAPTION} Points of the same price are set a little apart."
@@ -89,20 +90,37 @@ def changes_panel(title: str, against: str, changes: Sequence[tuple[str, int, in
     return Panel(title, (Series("fixed", fixed), Series("broken", broken)), names, x_label=f"questions, against {against}")
 
 
-def finished_groups(place: Path) -> list[Group]:
+def finished_groups(place: Path, left_out: Callable[[str], None] = lambda _: None) -> list[Group]:
     """Every complete run below a folder, seeds put together.
 
+    A run that is not complete or cannot be read hinders no other.
+
+    Args:
+        place: a work-dir, or a folder with several.
+        left_out: told of each such run, with the reason.
+
     Raises:
-        UserError: no such folder, no complete run in it, a damaged one, or the same run twice.
+        UserError: no such folder, no run in it that can be drawn, or the same run twice.
     """
     if not place.is_dir():
         raise UserError(f"{place}: {no_folder(place)}; give a work-dir with finished runs")
     begun = sorted(folders_below(place))
-    folders = [folder for folder in begun if (folder / "run.json").is_file()]
-    if not folders:
-        state = f"no run is complete ({begun[0]} is not: give its command again)" if begun else "no run is there"
-        raise UserError(f"{place}: {state}; figures are drawn from finished runs, <work-dir>/<model>/<benchmark>")
-    return by_seed([read_run(folder) for folder in folders])
+    if not begun:
+        raise UserError(f"{place}: no run is there; figures are drawn from finished runs, <work-dir>/<model>/<benchmark>")
+    runs: list[Run] = []
+    for folder in begun:
+        try:
+            run = read_run(folder)
+            # What is wrong with its games or its scores would else be found when other figures are already drawn.
+            sums_of(run)
+            game_statistics(Group((run,)))
+        except UserError as error:
+            left_out(str(error))
+        else:
+            runs.append(run)
+    if not runs:
+        raise UserError(f"{place}: no run can be drawn; figures are drawn from finished runs, <work-dir>/<model>/<benchmark>")
+    return by_seed(runs)
 
 
 def figures_of(groups: Sequence[Group]) -> Iterator[Named]:

@@ -163,10 +163,11 @@ def read_run(folder: Path) -> Run:
         run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
         scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
         for file, whole in (("run.json", run), ("scores.json", scores)):
-            if whole.get("schema", SCHEMA) != SCHEMA:
+            layout = whole.get("schema")
+            if isinstance(layout, bool) or layout != SCHEMA:
                 raise UserError(
-                    f"{folder / file} has layout {ascii(whole['schema'])[:20]}, and this version of mug_eval reads {SCHEMA}: use the "
-                    "version that wrote it, or play the run again"
+                    f"{folder / file} has {'no layout number' if layout is None else f'layout {ascii(layout)[:20]}'}, and this version "
+                    f"of mug_eval reads {SCHEMA}: use the version that wrote it, or play the run again"
                 )
         _head, *lines = (folder / "items.tsv").read_text(encoding="utf-8").split("\n")[:-1]
         right, clusters = {}, {}
