@@ -162,6 +162,7 @@ async def run_build(
                 title,
                 len(source.indices),
                 done=len(done),
+                unparsed=sum(index in store.given_up for index in done),
                 traffic=lambda: dispatcher.statistics,
                 lacking="without a counterfactual",
             )

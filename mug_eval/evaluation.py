@@ -210,8 +210,15 @@ class _Evaluation:
         folder.reopen()
         stopped: PlayStopped | None = None
         with GamesFile(folder.games) as games:
-            done = sum(index in games for index in benchmark.indices)
-            progress = self.reporter.job(job.title, len(benchmark.indices), done=done, traffic=lambda: dispatcher.statistics)
+            wanted = set(benchmark.indices)
+            answered = ["value" in record["answer"] for record in games if record["index"] in wanted]
+            progress = self.reporter.job(
+                job.title,
+                len(wanted),
+                done=len(answered),
+                unparsed=answered.count(False),
+                traffic=lambda: dispatcher.statistics,
+            )
             try:
                 setting = Setting(job.method, job.config, job.sampling, job.seed)
                 owed = await play_questions(

@@ -16,6 +16,6 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """One line for an unknown name, e.g. ``unknown method 'mgu'; did you mean mug? (there are: cfmad, mug)``."""
     names = list(known)
     close = nearest(name, names)
-    hint = f"; did you mean {' or '.join(close)}?" if close else ";"
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
     everything = ", ".join(names) if names else "none"
     return f"unknown {what} {name!r}{hint} (there are: {everything})"

@@ -93,7 +93,7 @@ class JobProgress:
         total: questions of the job.
         done: questions with a finished game, those of an earlier run too.
         owed: questions that failed in this run.
-        unparsed: finished games of this run without an answer.
+        unparsed: finished games without an answer, those of an earlier run too.
         lacking: what ``unparsed`` counts, where the work is no game.
     """
 
@@ -219,7 +219,14 @@ class Reporter:
         self._lock = threading.Lock()
 
     def job(
-        self, name: str, total: int, *, done: int = 0, traffic: Callable[[], Traffic] = Spent, lacking: str = "unparsed"
+        self,
+        name: str,
+        total: int,
+        *,
+        done: int = 0,
+        unparsed: int = 0,
+        traffic: Callable[[], Traffic] = Spent,
+        lacking: str = "unparsed",
     ) -> JobProgress:
         """Begin to show a job.
 
@@ -227,10 +234,11 @@ class Reporter:
             name: ``mug-qwen on POPE``.
             total: its questions.
             done: those that an earlier run finished.
+            unparsed: of these, those that ended without what they were to give.
             traffic: reads the dispatcher's counts.
-            lacking: what is said of those that ended without what they were to give.
+            lacking: what is said of those.
         """
-        job = JobProgress(name, total, traffic, self._clock, done=done, lacking=lacking)
+        job = JobProgress(name, total, traffic, self._clock, done=done, unparsed=unparsed, lacking=lacking)
         task = self._live.add_task(printable(name), total=total, completed=done, status="") if self._live else None
         with self._lock:
             self._jobs.append((job, task))

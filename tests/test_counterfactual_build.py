@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -110,7 +111,9 @@ def test_two_builds_give_the_same_store_whatever_the_concurrency_and_the_order_o
     assert content(tmp_path / "other") == content(store)
 
 
-def test_a_second_build_asks_nothing_and_a_larger_limit_goes_on(whole: tuple[Path, ScenePlanner], tmp_path: Path) -> None:
+def test_a_second_build_asks_nothing_and_a_larger_limit_goes_on(
+    whole: tuple[Path, ScenePlanner], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     store, planner = whole
     table = table_of(tmp_path / "t.tsv", planner.found)
     again = ScenePlanner(planner.found)
@@ -120,6 +123,9 @@ def test_a_second_build_asks_nothing_and_a_larger_limit_goes_on(whole: tuple[Pat
         assert build(server, table, tmp_path / "store", "--limit", "5") == 0
         assert len(again.asked) == before
         assert build(server, table, tmp_path / "store") == 0
+        first = re.findall(r"\d+ without a counterfactual", capsys.readouterr().err)[-1]
+        assert build(server, table, tmp_path / "store") == 0
+        assert re.findall(r"\d+ without a counterfactual", capsys.readouterr().err) == [first] != ["0 without a counterfactual"]
     assert content(tmp_path / "store") == content(store)
 
 

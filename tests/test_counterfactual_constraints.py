@@ -221,7 +221,9 @@ def test_the_sum_is_weighed_and_what_reaches_c_is_enough():
     assert judge(GOOD, Rule(least_sc=0.95)).rejected == ("sc",)
 
 
-@pytest.mark.parametrize("wrong", [{"alpha": -1}, {"alpha": 0, "beta": 0, "gamma": 0}, {"c": 1.2}, {"c": float("nan")}])
+@pytest.mark.parametrize(
+    "wrong", [{"alpha": -1}, {"alpha": 0, "beta": 0, "gamma": 0}, {"c": 1.2}, {"c": float("nan")}, {"least_local": 1.01}]
+)
 def test_a_rule_that_cannot_be_meant_is_refused(wrong):
     with pytest.raises(UserError):
         Rule(**wrong)

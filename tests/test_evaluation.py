@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from servers import ChatServer, completion, failure
+from servers import ChatServer, always, completion, failure
 from tables import DATA, TINY
 from tiny_vlm import save_qwen
 
@@ -99,6 +99,15 @@ def test_what_a_budget_allowed_is_scored_if_the_rest_may_be_missing(tmp_path: Pa
         assert "direct-toy" in said.out, "the table of what there is"
         assert main(command(server, tmp_path)) == 0
         assert len(server.requests) == ROWS
+
+
+def test_answers_that_an_earlier_run_could_not_read_are_counted_by_the_next(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with ChatServer(always(lambda: completion("The weather is fine."))) as server:
+        for _ in range(2):
+            assert main(command(server, tmp_path)) == 0
+            assert f"{ROWS} of {ROWS} questions done, 0 owed, {ROWS} unparsed" in capfd.readouterr().err
 
 
 def test_a_budget_holds_over_all_backbones(tmp_path: Path) -> None:
@@ -229,7 +238,9 @@ def test_games_depend_on_their_own_methods_files_and_on_no_others(tmp_path: Path
     assert changed("answers/yes_no.py") == everything
 
 
-def test_a_model_in_this_process_is_loaded_once_for_all_its_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_in_this_process_is_loaded_once_for_all_its_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     folder = save_qwen(tmp_path / "model")
     loaded = []
     load = transformers_vlm.load_weights
@@ -240,3 +251,5 @@ def test_a_model_in_this_process_is_loaded_once_for_all_its_jobs(tmp_path: Path,
     cold, warm = (replace(job, sampling=replace(job.sampling, temperature=t)) for job, t in zip(made.jobs, (0.0, 1.0), strict=True))
     assert evaluate(replace(made, jobs=(cold, warm))) == 0
     assert loaded == [str(folder)]
+    said = capfd.readouterr().err
+    assert "questions done" in said and "Loading" not in said, "no bars of libraries in a log"

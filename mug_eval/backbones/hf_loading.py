@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -128,7 +131,8 @@ def load_weights(opened: Opened) -> Any:
         options["attn_implementation"] = attention
     auto = AutoModelForImageTextToText if opened.sees else AutoModelForCausalLM
     try:
-        model, found = auto.from_pretrained(source, output_loading_info=True, **options)
+        with _bars_on_a_terminal_only():
+            model, found = auto.from_pretrained(source, output_loading_info=True, **options)
     except (torch.OutOfMemoryError, MemoryError) as error:
         wanted = _weights_to_come(opened.config, opened.sees, opened.dtype)
         size = "more than there is" if wanted is None else f"{wanted / 2**30:.1f} GiB"
@@ -146,6 +150,21 @@ def load_weights(opened: Opened) -> Any:
             "model's or not all there; fetch them anew"
         )
     return model.eval()
+
+
+@contextlib.contextmanager
+def _bars_on_a_terminal_only() -> Iterator[None]:
+    """A loading bar in a log is many lines of noise."""
+    from transformers.utils import logging
+
+    hide = logging.is_progress_bar_enabled() and not sys.stderr.isatty()
+    if hide:
+        logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if hide:
+            logging.enable_progress_bar()
 
 
 def attention_of(config: Any, device: str, dtype: torch.dtype, installed: bool | None = None) -> dict[str, str] | None:

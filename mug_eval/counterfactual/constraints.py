@@ -95,6 +95,9 @@ class Rule:
             raise UserError(
                 f"no edit can reach c = {self.c}: C_vs, C_sc and C_na are at most 1, so their sum is at most {sum(weights)}"
             )
+        for field in fields(self):
+            if field.name.startswith("least_") and getattr(self, field.name) > 1:
+                raise UserError(f"no edit can reach {field.name} = {getattr(self, field.name)}: every score is at most 1")
 
 
 @dataclass(frozen=True, slots=True)
