@@ -153,6 +153,8 @@ async def run_build(
         if not is_measured(judges) and "c" not in plan.rule:
             reporter.note(f"c = {rule.c:g} was measured for other features than {' '.join(plan.features)}; set rule.c for these")
         with Store(plan.out, identity(shop, source.name, source.sha256, plan.planner.identity)) as store:
+            if store.lost:
+                reporter.note(f"{len(store.lost)} pictures of {plan.out} are missing or damaged, and are made again")
             if plan.retry is not None:
                 again = store.take_up_again(source.indices, plan.retry)
                 reporter.note(f"{len(again)} questions that were given up are tried again")

@@ -115,3 +115,24 @@ def test_a_damaged_line_is_named(tmp_path: Path, capsys: Any) -> None:
     manifest.write_text(manifest.read_text() + "not JSON\n")
     assert main(["counterfactuals", "report", str(tmp_path / "store")]) == 2
     assert f"manifest.jsonl, line {len(manifest.read_text().splitlines())}: not JSON" in capsys.readouterr().err
+
+
+def test_a_picture_that_is_not_the_one_that_was_judged_is_named_and_a_build_mends_it(tmp_path: Path, capsys: Any) -> None:
+    found = rows(6, ("existence",))
+    table, store = table_of(tmp_path / "t.tsv", found), tmp_path / "store"
+    report = ["counterfactuals", "report", str(store), "--sheets", "2", "--work-dir", str(store.with_name("store-work"))]
+    with ChatServer(ScenePlanner(found)) as server:
+        assert build(server, table, store) == 0
+        one, other = (store / line["file"] for line in lines(store / "manifest.jsonl")[:2])
+        before = one.read_bytes()
+        one.write_bytes(other.read_bytes())
+        capsys.readouterr()
+        assert main(report) == 2
+        said = capsys.readouterr().err
+        assert one.name in said and "build again" in said and said.count("\n") == 1
+        asked = len(server.requests)
+        assert build(server, table, store) == 0
+        assert len(server.requests) == asked, "from the journal"
+    assert one.read_bytes() == before
+    assert "1 pictures of" in capsys.readouterr().err
+    assert main(report) == 0

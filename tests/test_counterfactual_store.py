@@ -173,6 +173,31 @@ def test_a_picture_that_no_line_names_is_removed(tmp_path):
     assert content(tmp_path / "cf") == before
 
 
+@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "another picture", "a folder"])
+def test_a_picture_that_was_lost_is_made_again(tmp_path, damage):
+    with Store(tmp_path, BUILD) as store:
+        for index in INDICES:
+            decide(store, index)
+        lost = tmp_path / store.accepted["4"]["file"]
+        other = tmp_path / store.accepted["5"]["file"]
+        store.close(INDICES)
+    before = content(tmp_path)
+    data = lost.read_bytes()
+    lost.unlink()
+    if damage == "a folder":
+        lost.mkdir()
+    elif damage != "missing":
+        lost.write_bytes({"empty": b"", "cut": data[:-9], "another picture": other.read_bytes()}[damage])
+    with Store(tmp_path, BUILD) as store:
+        assert store.lost == ["4"]
+        assert [index for index in INDICES if not store.decided(index)] == ["4"] and "4" not in store.tries
+        if damage == "a folder":
+            lost.rmdir()
+        decide(store, "4")
+        store.close(INDICES)
+    assert content(tmp_path) == before
+
+
 @pytest.mark.parametrize("line", [b"{]\n", b"[1]\n", b'{"question_index": 5}\n'])
 def test_a_damaged_line_is_named(tmp_path, line):
     build(tmp_path / "cf", ["1"])

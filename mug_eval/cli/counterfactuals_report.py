@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -138,7 +139,10 @@ def _pair(folder: Path, line: Mapping[str, Any], originals: Originals) -> tuple[
     from mug_eval.counterfactual.editors import as_picture
 
     try:
-        after = as_picture((folder / line["file"]).read_bytes())
+        data = (folder / line["file"]).read_bytes()
+        if hashlib.sha256(data).hexdigest() != line["file_sha256"]:
+            raise QuestionError("not the picture that the manifest describes")
+        after = as_picture(data)
     except (OSError, QuestionError) as error:
         raise UserError(f"{line['file']} of {folder} cannot be read ({error}); restore it or build again") from error
     return np.asarray(as_picture(originals(line["question_index"], line["position"]))), np.asarray(after)

@@ -138,7 +138,8 @@ class CounterfactualFolder:
                 if entry.file_sha256 not in (None, self._hashes[entry.file]):
                     raise UserError(
                         f"counterfactuals: {entry.file} is not the file that {MANIFEST} describes (its SHA-256 is "
-                        f"{self._hashes[entry.file]}, file_sha256 says {entry.file_sha256}); restore the file or correct the line"
+                        f"{self._hashes[entry.file]}, file_sha256 says {entry.file_sha256}); restore the file (mug-eval counterfactuals build "
+                        "makes it again), or correct the line"
                     )
                 digest.update(json.dumps([image_sha256, entry.question_index, entry.file, entry.edit]).encode())
         return digest.hexdigest()
@@ -244,7 +245,9 @@ class CounterfactualFolder:
         if path.is_absolute() or ".." in path.parts or not resolved.is_relative_to(self._root):
             raise UserError(f"counterfactuals: {file} lies outside of {self._folder}; put the picture into the folder")
         if not resolved.is_file():
-            raise UserError(f"counterfactuals: {file}, named in {MANIFEST}, is not in {self._folder}")
+            raise UserError(
+                f"counterfactuals: {file}, named in {MANIFEST}, is not in {self._folder}; restore it (mug-eval counterfactuals build makes it again)"
+            )
 
     def _index_names(self) -> tuple[str, ...]:
         for path in sorted(self._folder.iterdir()):

@@ -115,6 +115,9 @@ class Store:
         build: what the pictures depend on (benchmark and its hash, planner, editor, rule, seed, ... and ``features``,
             ``constraints.Judges.provenance()``), as JSON values.
 
+    Attributes:
+        lost: questions whose picture was missing or not the recorded one; they are undecided again, and their picture is made anew.
+
     Raises:
         UserError: another build holds the folder, it was begun with another ``build``, it holds something else, or a line is damaged.
         RunStopped: the disk is full or cannot be written.
@@ -136,6 +139,7 @@ class Store:
                 raise UserError(f"{folder}: question {index} stands in {MANIFEST} and in {GIVEN_UP}; delete one of the two lines")
             self._tries = self._files[TRIES].by_question()
             self._answers = self._files[ANSWERS].by_question()
+            self.lost = self._drop_lost()
             self._drop_undecided()
         except BaseException:
             self._held.close()
@@ -231,7 +235,7 @@ class Store:
         data = png(picture)
         sha256 = hashlib.sha256(data).hexdigest()
         file = f"pictures/{sha256[:2]}/{sha256}.png"
-        if not (self.folder / file).exists():
+        if not self._is_whole(self.folder / file, sha256):  # a disk may have lost what was written
             atomic_write(self.folder / file, data)
         line = {"question_index": edit.question_index, "image_sha256": edit.image_sha256, "file": file, "file_sha256": sha256}
         line |= asdict(edit) | {"features": self.build.get("features"), "accepted": True, "reason": ""}
@@ -337,6 +341,31 @@ class Store:
             raise UserError(
                 f"{self.folder} was built with other settings: {'; '.join(changed)}. Choose another folder, or give the old ones"
             )
+
+    def _drop_lost(self) -> list[str]:
+        """Undecide what names a picture that is not there as it was made."""
+        whole: dict[str, bool] = {}
+        for line in self._accepted.values():
+            file = str(line.get("file"))
+            if file not in whole:
+                whole[file] = self._is_whole(self.folder / file, line.get("file_sha256"))
+        lost = [index for index, line in self._accepted.items() if not whole[str(line.get("file"))]]
+        if lost:
+            gone = set(lost)
+            self._files[MANIFEST].rewrite(lambda line: 0, lambda line: line["question_index"] not in gone)
+        for index in lost:
+            del self._accepted[index]
+        return lost
+
+    @staticmethod
+    def _is_whole(path: Path, sha256: object) -> bool:
+        try:
+            if not path.is_file():
+                return False
+            with path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest() == sha256
+        except OSError:
+            return False
 
     def _drop_undecided(self) -> None:
         """Tries and answers of a question that a kill left undecided; it is done again from its first try."""
