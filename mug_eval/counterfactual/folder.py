@@ -138,7 +138,7 @@ class CounterfactualFolder:
                 if entry.file_sha256 not in (None, self._hashes[entry.file]):
                     raise UserError(
                         f"counterfactuals: {entry.file} is not the file that {MANIFEST} describes (its SHA-256 is "
-                        f"{self._hashes[entry.file]}, file_sha256 says {entry.file_sha256}); restore the file (mug-eval counterfactuals build "
+                        f"{self._hashes[entry.file]}, file_sha256 says {entry.file_sha256}); restore the file (counterfactuals build "
                         "makes it again), or correct the line"
                     )
                 digest.update(json.dumps([image_sha256, entry.question_index, entry.file, entry.edit]).encode())
@@ -246,7 +246,7 @@ class CounterfactualFolder:
             raise UserError(f"counterfactuals: {file} lies outside of {self._folder}; put the picture into the folder")
         if not resolved.is_file():
             raise UserError(
-                f"counterfactuals: {file}, named in {MANIFEST}, is not in {self._folder}; restore it (mug-eval counterfactuals build makes it again)"
+                f"counterfactuals: {file}, named in {MANIFEST}, is not in {self._folder}; restore it (counterfactuals build makes it again)"
             )
 
     def _index_names(self) -> tuple[str, ...]:
