@@ -192,6 +192,8 @@ def test_a_picture_over_the_context_is_said_and_never_cut(tmp_path: Path, capsys
     assert code == 3
     assert any("question 0 is owed: a picture takes 49 tokens and" in line and "has a context of 48" in line for line in lines)
     assert any("question 1 is owed: the prompt has" in line for line in lines)
+    owed = [line for line in lines if " is owed: " in line]
+    assert owed and not any(str(tmp_path) in line for line in owed), "a record tells nothing of where models are kept"
 
 
 def test_a_model_without_eyes_owes_the_questions_with_pictures(

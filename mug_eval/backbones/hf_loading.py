@@ -50,6 +50,12 @@ class Opened:
     dtype: torch.dtype
 
     @property
+    def label(self) -> str:
+        """The hub name, or the last part of a folder's: what is recorded of a question must not tell where a machine keeps its models."""
+        folder = Path(self.name).expanduser()
+        return folder.resolve().name if folder.is_dir() else self.name
+
+    @property
     def context(self) -> int | None:
         """Most tokens of prompt and reply, if the configuration says."""
         most = getattr(self.config.get_text_config(), "max_position_embeddings", None)

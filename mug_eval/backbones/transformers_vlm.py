@@ -86,7 +86,7 @@ class TransformersVLM:
         for setting, neutral in _NOT_FOLLOWED.items():
             value = getattr(generation, setting, None)
             if value is not None and value != neutral:
-                self.notes.append(f"{name} ships {setting}={value}, which is not followed")
+                self.notes.append(f"{self._opened.label} ships {setting}={value}, which is not followed")
 
     @property
     def fingerprint(self) -> str:
@@ -127,7 +127,7 @@ class TransformersVLM:
         tokenizer = getattr(self._opened.processor, "tokenizer", self._opened.processor)
         text = tokenizer.decode(row.tokens, skip_special_tokens=True)
         usage = Usage(prompt.length, len(row.tokens), len(prompt.images))
-        return Reply(text, usage, row.finish, self._opened.name, time.perf_counter() - start)
+        return Reply(text, usage, row.finish, self._opened.label, time.perf_counter() - start)
 
     async def close(self) -> None:
         """Let go of the model; calls that wait are cancelled."""
@@ -147,13 +147,13 @@ class TransformersVLM:
             raise self._loaded
         prompt = self._loaded.build(messages)
         if self._loaded.defused:
-            self._note(f"{self._opened.name}: special tokens written out in a question or a reply were broken up by a space")
+            self._note(f"{self._opened.label}: special tokens written out in a question or a reply were broken up by a space")
         return prompt
 
     def _load(self) -> PromptBuilder:
         opened = self._opened
         model = load_weights(opened)
-        builder = PromptBuilder(opened.processor, getattr(model, "model", None), opened.name, opened.context)
+        builder = PromptBuilder(opened.processor, getattr(model, "model", None), opened.label, opened.context)
         tokenizer = builder.tokenizer
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self._ends)
         memory = _measured(model, opened.device)
@@ -163,7 +163,7 @@ class TransformersVLM:
             if problem is None:
                 runner = shared
             else:
-                self._note(f"{opened.name}: whole prompts are batched, nothing is shared between calls: {problem}")
+                self._note(f"{opened.label}: whole prompts are batched, nothing is shared between calls: {problem}")
         if runner is None:
             together = 1 if self._sharing == "none" else _MOST_ROWS_PLAIN
             runner = PlainRunner(model, opened.processor, self._ends, pad, together=together)
