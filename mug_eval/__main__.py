@@ -2,7 +2,7 @@
 
 import sys
 
-from mug_eval.cli import main
+from mug_eval.cli import program
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -107,6 +108,39 @@ def test_the_ways_to_end_have_their_exit_codes(capsys: pytest.CaptureFixture[str
     ]
 
 
+def test_a_second_interrupt_ends_a_process_that_still_waits_for_a_thread_without_a_traceback() -> None:
+    code = """
+import signal, sys, threading, time
+from mug_eval import cli
+
+def linger():
+    while signal.getsignal(signal.SIGINT) is not signal.SIG_DFL:
+        time.sleep(0.01)
+    print("still here", flush=True)
+    time.sleep(600)
+
+def interrupted(arguments):
+    threading.Thread(target=linger).start()
+    raise KeyboardInterrupt
+
+cli._command = interrupted
+sys.exit(cli.program())
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline() == "still here\n"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=600)
+    assert process.returncode == -signal.SIGINT
+    assert said == "mug-eval: interrupted: what is done is kept, the same command continues\n"
+
+
 def test_a_bug_keeps_its_traceback() -> None:
     with pytest.raises(ZeroDivisionError):
         guarded(lambda: 1 // 0)
@@ -198,7 +232,7 @@ def test_run_eval_is_mug_eval_run() -> None:
 
     script = said("run_eval.py", "--model", "mug-qwne", "--data", "POPE")
     module = said(
-        "-c", "import sys; from mug_eval.cli import main; sys.exit(main())", "run", "--model", "mug-qwne", "--data", "POPE"
+        "-c", "import sys; from mug_eval.cli import program; sys.exit(program())", "run", "--model", "mug-qwne", "--data", "POPE"
     )
     assert (script.returncode, script.stdout, script.stderr) == (module.returncode, module.stdout, module.stderr)
     assert script.returncode == 2
@@ -218,7 +252,7 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_a_full_disk_is_said_in_one_line() -> None:
     with Path("/dev/full").open("wb") as full:
-        command = [sys.executable, "-c", "import sys; from mug_eval.cli import main; sys.exit(main())", "--version"]
+        command = [sys.executable, "-c", "import sys; from mug_eval.cli import program; sys.exit(program())", "--version"]
         done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 3
     assert done.stderr.splitlines() == ["mug-eval: stopped: the disk is full: make room and give the same command again"]
@@ -227,7 +261,15 @@ def test_a_full_disk_is_said_in_one_line() -> None:
 def test_a_game_in_any_script_prints_on_an_ascii_terminal(tmp_path: Path) -> None:
     folder = run_folder(tmp_path, "mug-qwen", "POPE", record("犬"))
     done = subprocess.run(
-        [sys.executable, "-c", "import sys; from mug_eval.cli import main; sys.exit(main())", "show", str(folder), "--index", "犬"],
+        [
+            sys.executable,
+            "-c",
+            "import sys; from mug_eval.cli import program; sys.exit(program())",
+            "show",
+            str(folder),
+            "--index",
+            "犬",
+        ],
         cwd=ROOT,
         env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
         capture_output=True,

@@ -61,21 +61,29 @@ _MODULES = {"plan": "power", "list": "listing"}
 """Commands whose module has another name: ``plan`` is a run's, and ``list`` would hide Python's."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def program(*before: str) -> int:
+    """:func:`main` for a process of its own, with the process's arguments after ``before``."""
+    code = main([*before, *sys.argv[1:]])
+    if code == 130 and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        # Threads are waited for now; who presses Ctrl-C once more wants the process gone, not Python's account of it.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return code
+
+
+def main(arguments: Sequence[str]) -> int:
     """Run one command.
 
     Args:
-        argv: the arguments without the program's name; those of the process if None.
+        arguments: without the program's name.
 
     Returns:
         The exit code: 0 complete, 2 the user's mistake, 3 questions are owed, 130 interrupted.
     """
-    arguments = list(sys.argv[1:] if argv is None else argv)
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a game in any language must print on any terminal
-    return guarded(lambda: _command(arguments))
+    return guarded(lambda: _command(list(arguments)))
 
 
 def _open_closed_streams() -> None:
