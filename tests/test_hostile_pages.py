@@ -303,6 +303,44 @@ def test_two_builds_of_one_folder_do_not_clear_each_other_away(tmp_path: Path) -
     build_site(tmp_path / "out", tmp_path / "site")
 
 
+def files_of(site: Path) -> dict[str, bytes]:
+    return {path.relative_to(site).as_posix(): path.read_bytes() for path in site.rglob("*") if path.is_file()}
+
+
+def test_a_build_that_is_killed_leaves_the_earlier_site_whole(tmp_path: Path) -> None:
+    out, site = tmp_path / "out", tmp_path / "site"
+    write_run(out, RIGHT)
+    build_site(out, site)
+    (site / "CNAME").write_text("theirs")
+    before = files_of(site)
+    for name in ("cot", "sc3"):
+        write_run(out, RIGHT, model=f"{name}-toy")
+    argv = [sys.executable, "-m", "mug_eval", "view", str(out), "--build", str(site)]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as build:
+        assert build.stderr is not None and b" games" in build.stderr.readline()  # the first run's pages are being written
+        build.kill()
+    assert build.returncode < 0 and {name: files_of(site).get(name) for name in before} == before
+    assert {name.partition("/")[0] for name in files_of(site).keys() - before.keys()} <= {".mug-eval-fresh"}
+    build_site(out, site)
+    build_site(out, tmp_path / "anew")
+    assert files_of(site) == {**files_of(tmp_path / "anew"), "CNAME": b"theirs"}
+
+
+def test_a_build_that_cannot_take_the_place_of_the_earlier_site_leaves_it_whole(tmp_path: Path) -> None:
+    out, site = tmp_path / "out", tmp_path / "site"
+    write_run(out, RIGHT)
+    build_site(out, site)
+    write_run(out, RIGHT, model="cot-toy")
+    before = files_of(site)
+    in_the_way = site / "run-cot-toy--ScenesMCQ.html"
+    in_the_way.mkdir()
+    (in_the_way / "theirs").write_text("theirs")
+    with pytest.raises(UserError, match="is a folder, which no page of ours is"):
+        build_site(out, site)
+    assert files_of(site) == {**before, f"{in_the_way.name}/theirs": b"theirs"}
+    assert [path.name for path in site.iterdir() if path.name.startswith(".")] == [MARK]
+
+
 def test_two_writers_of_one_file_wait_for_each_other(tmp_path: Path) -> None:
     place = tmp_path / "board.json"
     code = (
