@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -10,6 +11,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mug_eval.errors import RunStopped, UserError
+
+_NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP)
+"""Of names that nothing can have: too long for the system, or a link that leads to itself."""
 
 
 @contextlib.contextmanager
@@ -24,6 +28,8 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
         RunStopped: the disk is full or cannot be written; the old file stays as it was.
         UserError: a file is where a folder must be, or the reverse.
     """
+    if path.name in ("", ".."):  # as of "." and of an empty word: no file can have that name
+        raise cannot_write(path, IsADirectoryError())
     partial = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -79,6 +85,8 @@ def cannot_write(path: Path, error: OSError) -> RunStopped | UserError:
     if isinstance(error, FileExistsError | NotADirectoryError):
         in_the_way = next((folder for folder in (path, *path.parents) if folder.exists() and not folder.is_dir()), path)
         return UserError(f"cannot write {path}: {in_the_way} is a file; name a folder, or remove it")
+    if error.errno in _NO_NAME:
+        return UserError(f"cannot write {path}: {reason}; give another name")
     return RunStopped(f"cannot write {path}: {reason}; make room (or mend the folder) and give the same command again")
 
 

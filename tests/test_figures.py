@@ -31,7 +31,10 @@ def hunted(index: str, found_round: int | None, rounds: int) -> dict[str, Any]:
         "normals_lost": 0,
     }
     order = ["Agent 1", "Agent 2", "Agent 3"]
-    return game(index, facts=facts, events=[{"event": "seats", "order": order, "undercover": "Agent 2", "edit": {}}])
+    left = [
+        {"event": "elimination", "round": number, "votes": {}, "eliminated": None, "tied": []} for number in range(1, rounds + 1)
+    ]
+    return game(index, facts=facts, events=[{"event": "seats", "order": order, "undercover": "Agent 2", "edit": {}}, *left])
 
 
 @pytest.fixture
@@ -157,8 +160,7 @@ def test_mistakes_get_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "no run is there" in refused(tmp_path)
     folder = write_run(tmp_path, {"0": True, "1": False})
     (folder / "run.json").unlink()
-    assert main(["figures", str(tmp_path)]) == 2
-    assert [line.split(": ")[0] for line in capsys.readouterr().err.splitlines()] == ["left out", "mug-eval"]
+    assert f"error: {folder} is not complete" in refused(tmp_path)
     assert not (tmp_path / "figures").exists()
     assert "invalid choice: 'gif'" in refused(tmp_path, "--format", "gif")
 

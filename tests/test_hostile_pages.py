@@ -27,7 +27,8 @@ from mug_eval.leaderboard.entry import _settings_hash, check_entry
 from mug_eval.leaderboard.private import private_parts
 from mug_eval.report.serve import serving
 from mug_eval.report.site import MARK, build_site
-from mug_eval.statistics.runs import read_run
+from mug_eval.statistics.games import game_statistics
+from mug_eval.statistics.runs import Group, read_run
 
 RIGHT = {str(number): number % 2 == 0 for number in range(6)}
 
@@ -115,6 +116,106 @@ def test_a_run_of_another_layout_is_not_read_as_if_it_were_of_this(tmp_path: Pat
         read_run(folder)
 
 
+WRONG_FIELDS = [
+    ("run.json", "limit", "4"),
+    ("run.json", "limit", None),  # stands for a field that lacks
+    ("run.json", "versions.ms-vlmeval", float("nan")),
+    ("run.json", "cost", "../x"),
+    ("run.json", "cost", {"mean": {}, "total": "<script>"}),
+    ("run.json", "notes", [{}]),
+    ("run.json", "finished", 5),
+    ("run.json", "config.method", []),
+    ("run.json", "config.preset", None),
+    ("run.json", "config.seed", True),
+    ("run.json", "config.image_size", [448]),
+    ("run.json", "config.sampling.top_p", float("inf")),
+    ("run.json", "config.config.agents", json.loads("[" * 200 + "]" * 200)),
+    ("scores.json", "missing", [None]),
+    ("scores.json", "missing", -1),
+    ("scores.json", "judge", None),
+    ("scores.json", "headline.Overall", "<script>"),
+    ("scores.json", "cost.images", "1"),
+    ("scores.json", "cost.seconds", None),
+    ("scores.json", "cost.calls", 10**400),
+    ("scores.json", "categories", {"shape": {"Overall": "x"}}),
+    ("scores.json", "game", {"ended": {"answered": "many"}}),
+]
+
+
+@pytest.mark.parametrize(("name", "field", "value"), WRONG_FIELDS)
+def test_a_field_that_no_run_writes_is_named_by_every_reader_and_hinders_no_other_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, field: str, value: Any
+) -> None:
+    out = tmp_path / "out"
+    bad, good = write_run(out, RIGHT), write_run(out, RIGHT, model="cot-toy")
+    write_run(out, RIGHT, model="sc3-toy", method="sc")
+    whole = inner = json.loads((bad / name).read_text())
+    *path, last = field.split(".")
+    for step in path:
+        inner = inner[step]
+    if value is None:
+        del inner[last]
+    else:
+        inner[last] = value
+    (bad / name).write_text(json.dumps(whole))
+    for argv in (["compare", bad, "--against", good], ["plan", "--gap", "1", "--runs", bad, "--against", good]):
+        assert main([*map(str, argv)]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"{bad / name}: {field.split('.')[0]}" in line and line.endswith("give its command again")
+    for argv in (["view", out, "--build", tmp_path / "site"], ["figures", out, "--to", tmp_path / "figures", "--format", "svg"]):
+        assert main([*map(str, argv)]) == 0
+        (line,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("left out"))
+        assert "direct-toy" in line and name in line
+    assert "cot-toy" in (tmp_path / "site" / "index.html").read_text() and list((tmp_path / "figures").glob("*.svg"))
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("items.tsv", '"0"\t"0"', '"0"\t["0"]'),
+        ("items.tsv", '"1"\t', "1\t"),
+        ("predictions.tsv", '\t"shape"', ""),
+        ("predictions.tsv", '"shape"', '"shape"\t"more"'),
+        ("predictions.tsv", '"prediction"', '"said"'),
+    ],
+)
+def test_a_table_of_another_shape_is_said_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, old: str, new: str
+) -> None:
+    rows = {index: {"answer": "Yes", "category": "shape", "prediction": "Yes" if hit else "No"} for index, hit in RIGHT.items()}
+    headline = {"acc": 50.0, "F1": 200 / 3, "precision": 100.0, "recall": 50.0}
+    bad = write_run(tmp_path, RIGHT, benchmark="ScenesPOPE", rows=rows, headline=headline)
+    good = write_run(tmp_path, RIGHT, benchmark="ScenesPOPE", rows=rows, headline=headline, model="cot-toy")
+    assert main(["compare", str(bad), "--against", str(good)]) == 0
+    table = (bad / name).read_text()
+    assert old in table
+    (bad / name).write_text(table.replace(old, new, 1))
+    capsys.readouterr()
+    assert main(["compare", str(bad), "--against", str(good)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(bad) in line and name in line and "damaged" in line
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"detection_rounds": 10**9},
+        {"detection_rounds": float("inf")},
+        {"found_round": "1"},
+        {"found_round": 2},
+        {"normals_lost": 10**400},
+        {"normals_lost": -1},
+    ],
+)
+def test_facts_that_no_game_has_are_said_in_one_line(tmp_path: Path, facts: dict[str, Any]) -> None:
+    played = {"undercover_played": True, "undercover_found": True, "found_round": 1, "detection_rounds": 1, "normals_lost": 0}
+    seats = {"event": "seats", "order": ["Agent 1", "Agent 2", "Agent 3"], "undercover": "Agent 2"}
+    games = [game(index, facts={**played, **(facts if index == "3" else {})}, events=[seats]) for index in RIGHT]
+    folder = write_run(tmp_path, RIGHT, games=games, config={"config": {"detection_rounds": 10**9}})
+    with pytest.raises(UserError, match=r"games\.jsonl: the game '3' has not the shape of a game"):
+        game_statistics(Group((read_run(folder),)))
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -200,6 +301,44 @@ def test_two_builds_of_one_folder_do_not_clear_each_other_away(tmp_path: Path) -
             build_site(tmp_path / "out", tmp_path / "site")
     assert before == {path: path.read_bytes() for path in (tmp_path / "site").rglob("*") if path.is_file()}
     build_site(tmp_path / "out", tmp_path / "site")
+
+
+def files_of(site: Path) -> dict[str, bytes]:
+    return {path.relative_to(site).as_posix(): path.read_bytes() for path in site.rglob("*") if path.is_file()}
+
+
+def test_a_build_that_is_killed_leaves_the_earlier_site_whole(tmp_path: Path) -> None:
+    out, site = tmp_path / "out", tmp_path / "site"
+    write_run(out, RIGHT)
+    build_site(out, site)
+    (site / "CNAME").write_text("theirs")
+    before = files_of(site)
+    for name in ("cot", "sc3"):
+        write_run(out, RIGHT, model=f"{name}-toy")
+    argv = [sys.executable, "-m", "mug_eval", "view", str(out), "--build", str(site)]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as build:
+        assert build.stderr is not None and b" games" in build.stderr.readline()  # the first run's pages are being written
+        build.kill()
+    assert build.returncode < 0 and {name: files_of(site).get(name) for name in before} == before
+    assert {name.partition("/")[0] for name in files_of(site).keys() - before.keys()} <= {".mug-eval-fresh"}
+    build_site(out, site)
+    build_site(out, tmp_path / "anew")
+    assert files_of(site) == {**files_of(tmp_path / "anew"), "CNAME": b"theirs"}
+
+
+def test_a_build_that_cannot_take_the_place_of_the_earlier_site_leaves_it_whole(tmp_path: Path) -> None:
+    out, site = tmp_path / "out", tmp_path / "site"
+    write_run(out, RIGHT)
+    build_site(out, site)
+    write_run(out, RIGHT, model="cot-toy")
+    before = files_of(site)
+    in_the_way = site / "run-cot-toy--ScenesMCQ.html"
+    in_the_way.mkdir()
+    (in_the_way / "theirs").write_text("theirs")
+    with pytest.raises(UserError, match="is a folder, which no page of ours is"):
+        build_site(out, site)
+    assert files_of(site) == {**before, f"{in_the_way.name}/theirs": b"theirs"}
+    assert [path.name for path in site.iterdir() if path.name.startswith(".")] == [MARK]
 
 
 def test_two_writers_of_one_file_wait_for_each_other(tmp_path: Path) -> None:

@@ -135,7 +135,8 @@ def test_a_run_whose_files_lack_something_is_named_without_a_traceback(tmp_path:
     for field in ("preset", "sampling", "backbone"):
         before = (run / "run.json").read_text()
         edit(run / "run.json", lambda whole: whole["config"].pop(field))  # noqa: B023 - called at once
-        assert "run.json or scores.json is damaged" in refused(capsys, "board", "add", run, "--board", tmp_path / "board")
+        said = refused(capsys, "board", "add", run, "--board", tmp_path / "board")
+        assert f"run.json: config.{field} is missing" in said and "damaged" in said
         (run / "run.json").write_text(before)
 
 

@@ -144,7 +144,13 @@ def guarded(action: Callable[[], int]) -> int:
         return _say(
             f"error: {error.filename}: {error.strerror}; this command needs the right to read and write what it is given", 2
         )
+    except RuntimeError as error:
+        if not str(error).startswith("Symlink loop"):  # as pathlib says it
+            raise
+        return _say(f"error: {error}: a link that leads to itself; give another name", 2)
     except OSError as error:
+        if error.errno in (errno.ENAMETOOLONG, errno.ELOOP) and error.filename is not None:
+            return _say(f"error: {error.filename}: {error.strerror}; give another name", 2)
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         _drop_stdout()

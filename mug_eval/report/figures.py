@@ -108,6 +108,7 @@ def finished_groups(place: Path, left_out: Callable[[str], None] = lambda _: Non
     if not begun:
         raise UserError(f"{place}: no run is there; figures are drawn from finished runs, <work-dir>/<model>/<benchmark>")
     runs: list[Run] = []
+    refused: list[str] = []
     for folder in begun:
         try:
             run = read_run(folder)
@@ -115,11 +116,13 @@ def finished_groups(place: Path, left_out: Callable[[str], None] = lambda _: Non
             sums_of(run)
             game_statistics(Group((run,)))
         except UserError as error:
-            left_out(str(error))
+            refused.append(str(error))
         else:
             runs.append(run)
+    for reason in refused if runs else refused[:-1]:
+        left_out(reason)
     if not runs:
-        raise UserError(f"{place}: no run can be drawn; figures are drawn from finished runs, <work-dir>/<model>/<benchmark>")
+        raise UserError(refused[-1])
     return by_seed(runs)
 
 

@@ -29,6 +29,9 @@ MARK = ".mug-eval-pages"
 """Says that a folder is a site of ours, which may be written anew."""
 
 _STATIC = ("style.css", "sort.js", "game.js")
+_FRESH, _PAST = ".mug-eval-fresh", ".mug-eval-past"
+"""Within the folder: a site that is being written, and one whose place was taken."""
+
 _OWN = ("index.html", "board.html", "static", "data", "img", MARK)
 
 
@@ -58,7 +61,8 @@ def build_site(
 ) -> Site:
     """Build the pages of all runs below a folder.
 
-    ``index.html`` is written last, so that a site that was cut off does not look whole; giving the command again builds it anew.
+    The new site is written beside the old one and takes its place when it is whole: whatever stops it before leaves the old one as
+    it was. In the moment of the change there is no ``index.html``, so that a site that was cut off there does not look whole.
 
     Args:
         out: the result folders, at any depth.
@@ -78,33 +82,39 @@ def build_site(
     found = find_families(out, against, seed=seed)
     _claim(folder)
     with _held(folder / MARK):
-        _clear(folder)
-        return _build(folder, found, places or Places(), against, seed, note)
+        fresh = folder / _FRESH
+        try:
+            _remove(fresh)
+            site = _build(fresh, found, places or Places(), against, seed, note)
+            _take_place(fresh, folder)
+        except OSError as error:
+            raise cannot_write(folder, error) from error
+        finally:
+            with contextlib.suppress(OSError):  # what cannot be removed now is removed by the next build
+                _remove(fresh)
+    return site
 
 
 def _build(folder: Path, found: Found, places: Places, against: str | None, seed: int, note: Callable[[str], None]) -> Site:
     jinja = environment()
-    try:
-        (folder / "static").mkdir(parents=True, exist_ok=True)
-        for name in _STATIC:
-            _write(folder / "static" / name, static_text(name))
-        with PictureBook(folder / "img", places) as book:
-            todo, found.families = found.families, []
-            while todo:
-                family = todo.pop(0)
-                damaged = _write_family(folder, family, book, note)
-                if damaged is None:
-                    found.families.append(family)
-                    continue
-                # Nothing may lead to a run that gets no pages, nor be held against it: the others are written anew.
-                member, why = damaged
-                found.left_out.append((member.slug, why))
-                todo[:0] = regroup(found, family, member, against, seed=seed)
-        _write(folder / "board.html", render_board(board_of(found), in_site=True))
-        page = jinja.get_template("index.html").render(title="Runs", found=found, benchmarks=_benchmarks(found))
-        _write(folder / "index.html", page)
-    except OSError as error:
-        raise cannot_write(folder, error) from error
+    (folder / "static").mkdir(parents=True, exist_ok=True)
+    for name in _STATIC:
+        _write(folder / "static" / name, static_text(name))
+    with PictureBook(folder / "img", places) as book:
+        todo, found.families = found.families, []
+        while todo:
+            family = todo.pop(0)
+            damaged = _write_family(folder, family, book, note)
+            if damaged is None:
+                found.families.append(family)
+                continue
+            # Nothing may lead to a run that gets no pages, nor be held against it: the others are written anew.
+            member, why = damaged
+            found.left_out.append((member.slug, why))
+            todo[:0] = regroup(found, family, member, against, seed=seed)
+    _write(folder / "board.html", render_board(board_of(found), in_site=True))
+    page = jinja.get_template("index.html").render(title="Runs", found=found, benchmarks=_benchmarks(found))
+    _write(folder / "index.html", page)
     members = [member for family in found.families for member in family.members]
     return Site(len(members), sum(len(member.run.right) for member in members), tuple(found.left_out))
 
@@ -232,23 +242,47 @@ def _claim(folder: Path) -> None:
         raise cannot_write(folder, error) from error
 
 
-def _clear(folder: Path) -> None:
-    """Take away what an earlier site left.
+def _take_place(fresh: Path, folder: Path) -> None:
+    """Put a whole site in the place of the earlier one; only names are changed, so that it takes no room and next to no time.
 
     Raises:
-        RunStopped: it cannot be removed.
+        OSError: the earlier one cannot be moved; it stands as it was.
+        UserError: something else has the name of a page.
     """
+    past = folder / _PAST
+    _remove(past)
+    past.mkdir()
+    moved: list[tuple[Path, Path]] = []
+
+    def move(path: Path, to: Path) -> None:
+        path.rename(to / path.name)
+        moved.append((path, to / path.name))
+
     try:
-        for path in folder.iterdir():
-            if path.name == MARK:
-                continue
+        for path in sorted(folder.iterdir(), key=lambda path: path.name != "index.html"):
             # A link in the place of a folder of ours goes, and what it leads to stays: else pages would be written there.
-            if path.name in _OWN and path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            elif path.name in _OWN or (path.suffix == ".html" and path.name.startswith(("run-", "games-"))):
-                path.unlink()
-    except OSError as error:
-        raise cannot_write(folder, error) from error
+            page = path.suffix == ".html" and path.name.startswith(("run-", "games-"))
+            if page and path.is_dir() and not path.is_symlink():
+                raise UserError(
+                    f"{path} is a folder, which no page of ours is; take it away, or choose another folder for the pages"
+                )
+            if page or (path.name in _OWN and path.name != MARK):
+                move(path, past)
+        for path in sorted(fresh.iterdir(), key=lambda path: path.name == "index.html"):
+            move(path, folder)
+    except (OSError, UserError):
+        for before, now in reversed(moved):
+            now.rename(before)
+        _remove(past)
+        raise
+    _remove(past)
+
+
+def _remove(path: Path) -> None:
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path.exists():
+        shutil.rmtree(path)
 
 
 def _write(path: Path, text: str) -> None:

@@ -98,7 +98,13 @@ def sums_of(run: Run) -> Sums:
         UserError: they do not give what the scorer gave: the files do not belong together, or the scorer is another version.
     """
     task = load_task(run.benchmark)
-    columns = _columns(task, run)
+    try:
+        columns = _columns(task, run)
+    except (KeyError, IndexError) as error:  # a column of the table, or a part of an index that says which figure it is about
+        raise UserError(
+            f"{run.folder}: predictions.tsv has not what {task.name}'s scorer counts ({type(error).__name__}: {error}): a file of this "
+            "run is damaged; give its command again"
+        ) from error
     numbers = dict(task.scores.numbers)
     means = dict(task.scores.means)
     names = (*numbers, *means)
@@ -118,9 +124,10 @@ def sums_of(run: Run) -> Sums:
     found = Sums(names, parts, top, bottom, tuple(once and part == (share,) for part in parts))
     said = run.scores["headline"]
     for name, ours in zip(names, found.values, strict=True):
-        if name not in said or not abs(ours - said[name]) <= _TOLERANCE:
+        scorers = said.get(name)
+        if scorers is None or not abs(ours - scorers) <= _TOLERANCE:
             raise UserError(
-                f"{run.folder}: {name} is {ours:.6f} by items.tsv and predictions.tsv, {said.get(name)} by scores.json: "
+                f"{run.folder}: {name} is {ours:.6f} by items.tsv and predictions.tsv, {scorers} by scores.json: "
                 "these files do not belong together; give the run's command again"
             )
     return found

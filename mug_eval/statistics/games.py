@@ -144,11 +144,16 @@ _KINDS = ("category", "edit", "edit_type")
 def _read(run: Run, game: Mapping[str, Any]) -> Told:
     try:
         return _told(run, game)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-        raise UserError(
-            f"{run.folder / 'games.jsonl'}: the game {game['index']!r} has not the shape of a game ({type(error).__name__}: {error}); "
-            "the file was changed from outside"
-        ) from error
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError, ArithmeticError) as error:
+        raise not_a_game(run, game, error) from error
+
+
+def not_a_game(run: Run, game: Mapping[str, Any], error: Exception) -> UserError:
+    """The one line for a game that does not say what games say."""
+    return UserError(
+        f"{run.folder / 'games.jsonl'}: the game {game['index']!r} has not the shape of a game ({type(error).__name__}: {error}); "
+        "the file was changed from outside"
+    )
 
 
 def _told(run: Run, game: Mapping[str, Any]) -> Told:
@@ -160,13 +165,18 @@ def _told(run: Run, game: Mapping[str, Any]) -> Told:
     # The answer that a single call gives is the final one; only one that something follows can change.
     drafts = [event for event in events[:-1] if event["event"] == "answer" and event["seat"] == "solver"][:1]
     played = bool(facts.get("undercover_played")) and "undercover_found" in facts
-    chance = (
-        [found_by_chance(len(seats["order"]), number + 1) for number in range(int(run.config["config"]["detection_rounds"]))]
-        if played
-        else []
-    )
-    if played and not chance:
-        raise ValueError("an undercover in a game without a vote")
+    rounds, lost, chance = 0, 0, list[float]()
+    if played:
+        agents = len(seats["order"])
+        most = _whole(run.config["config"]["detection_rounds"], 1)
+        rounds, lost = (
+            _whole(facts.get("detection_rounds", 0), 0, min(most, len(events))),
+            _whole(facts.get("normals_lost", 0), 0, agents),
+        )
+        # In a round for every agent lots have done what they can.
+        chance = [found_by_chance(agents, number + 1) for number in range(min(most, max(agents, rounds)))]
+        if not chance:
+            raise ValueError("an undercover in a game without a vote")
     edit = seats.get("edit") or {}
     category = run.rows[index].get("category") or ""
     # The scorer counts a row of POPE's "random,popular" in each of the two, and so do its categories here.
@@ -183,10 +193,10 @@ def _told(run: Run, game: Mapping[str, Any]) -> Told:
         silent=sum(event.get("answer") is None for event in statements),
         abstentions=sum(event["vote"] is None for event in events if event["event"] == "vote"),
         first_right=tuple(_first_right(run.rows[index], [*statements, *drafts], odd)),
-        found_round=facts.get("found_round"),
-        rounds=int(facts.get("detection_rounds", 0)),
+        found_round=_whole(facts["found_round"], 1, rounds) if played and facts.get("found_round") is not None else None,
+        rounds=rounds,
         chance=tuple(chance),
-        normals_lost=int(facts.get("normals_lost", 0)),
+        normals_lost=lost,
         votes=tuple(_votes(events, odd)) if played else (),
         undercover=played,
         parts={
@@ -194,6 +204,12 @@ def _told(run: Run, game: Mapping[str, Any]) -> Told:
             **{kind: (str(value),) for kind, value in parts.items() if value},
         },
     )
+
+
+def _whole(value: Any, least: int, most: int | None = None) -> int:
+    if type(value) is not int or value < least or (most is not None and value > most):
+        raise ValueError(f"{ascii(value)[:40]} where a whole number from {least}{'' if most is None else f' to {most}'} belongs")
+    return value
 
 
 def _first_right(row: Mapping[str, str], said: Sequence[Mapping[str, Any]], odd: str | None) -> Iterator[bool]:

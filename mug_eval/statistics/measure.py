@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from mug_eval.statistics.bootstrap import resample
 from mug_eval.statistics.definition import sums_of
-from mug_eval.statistics.games import GameStatistics, game_statistics
+from mug_eval.statistics.games import GameStatistics, game_statistics, not_a_game
 from mug_eval.statistics.intervals import DIFFERENCE, SHARE, Estimate, mean_interval, share_interval
 from mug_eval.statistics.paired import compare_hits, holm
 from mug_eval.statistics.permutation import exchange_test
@@ -131,5 +131,11 @@ def games_of(group: Group) -> GameStatistics:
 
 def seconds(group: Group) -> Estimate:
     """Seconds that the backbone took for a question's calls, one call after another."""
-    spent = [(float(game["usage"]["seconds"]), run.clusters[game["index"]]) for run in group.runs for game in run.games()]
+    spent: list[tuple[float, str]] = []
+    for run in group.runs:
+        for game in run.games():
+            try:
+                spent.append((float(game["usage"]["seconds"]), run.clusters[game["index"]]))
+            except (KeyError, TypeError, ValueError, OverflowError) as error:
+                raise not_a_game(run, game, error) from error
     return mean_interval([value for value, _ in spent], [cluster for _, cluster in spent])

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mug_eval.errors import UserError
-from mug_eval.results import SCHEMA
+from mug_eval.statistics.shape import read_shaped
 
 _LONGEST_CELL = 2**31 - 1
 """Python's csv module stops at 131,072 characters, and a model may ramble."""
@@ -160,30 +160,18 @@ def read_run(folder: Path) -> Run:
         if not (folder / "run.json").is_file():
             state = "is not complete: give its command again" if (folder / "plan.json").is_file() else "holds no run"
             raise UserError(f"{folder} {state}; a run is <work-dir>/<model>/<benchmark>")
-        run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
-        for file, whole in (("run.json", run), ("scores.json", scores)):
-            layout = whole.get("schema")
-            if isinstance(layout, bool) or layout != SCHEMA:
-                raise UserError(
-                    f"{folder / file} has {'no layout number' if layout is None else f'layout {ascii(layout)[:20]}'}, and this version "
-                    f"of mug_eval reads {SCHEMA}: use the version that wrote it, or play the run again"
-                )
+        run, scores = read_shaped(folder)
         _head, *lines = (folder / "items.tsv").read_text(encoding="utf-8").split("\n")[:-1]
         right, clusters = {}, {}
         for line in lines:
             index, cluster, hit = line.split("\t")
-            right[json.loads(index)] = {"0": False, "1": True}[hit]
-            clusters[json.loads(index)] = json.loads(cluster)
+            index, cluster = json.loads(index), json.loads(cluster)
+            if not isinstance(index, str) or not isinstance(cluster, str):
+                raise TypeError(f"items.tsv: {ascii(line)[:60]} is not a question, its cluster and 0 or 1")
+            right[index], clusters[index] = {"0": False, "1": True}[hit], cluster
         rows = _rows(folder / "predictions.tsv")
         if not right or rows.keys() != right.keys():
             raise ValueError(f"predictions.tsv has {len(rows)} questions, items.tsv {len(right)}")
-        if not isinstance(run["config"]["seed"], int) or not isinstance(scores["cost"], dict):
-            raise TypeError("run.json or scores.json lacks what a run says")
-        objects = (scores["headline"], run["versions"], *(run["config"].get(name) or {} for name in ("config", "sampling")))
-        lists = (run.get(name) or [] for name in ("command", "notes"))
-        if not all(isinstance(one, dict) for one in objects) or not all(isinstance(one, list) for one in lists):
-            raise TypeError("run.json or scores.json has other shapes than a run's")
         for name in ("model", "benchmark"):
             if not _is_folder_name(run[name]):
                 raise ValueError(f"{name} is {ascii(run[name])[:60]}, which is the name of no folder")
@@ -207,9 +195,15 @@ def _rows(path: Path) -> dict[str, dict[str, str]]:
     before = csv.field_size_limit(_LONGEST_CELL)
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            return {row["index"]: row for row in csv.DictReader(file, delimiter="\t", strict=True)}
+            rows = {row["index"]: row for row in csv.DictReader(file, delimiter="\t", strict=True)}
     finally:
         csv.field_size_limit(before)
+    for index, row in rows.items():
+        if None in row or None in row.values():  # as csv gives what is too much, and what lacks
+            raise ValueError(
+                f"predictions.tsv: the row of question {ascii(index)[:40]} has not as many cells as the table has columns"
+            )
+    return rows
 
 
 def find_runs(places: Sequence[Path]) -> list[Run]:
