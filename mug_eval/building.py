@@ -15,7 +15,8 @@ from mug_eval.configuration import as_json, merge, resolve
 from mug_eval.counterfactual.boxes import Frame, frame_of
 from mug_eval.counterfactual.build import Owed, build
 from mug_eval.counterfactual.constraints import Judges, Rule, default_rule, is_measured
-from mug_eval.counterfactual.editors import EditorEntry, open_editor
+from mug_eval.counterfactual.editor_catalogue import EditorEntry
+from mug_eval.counterfactual.editors import open_editor
 from mug_eval.counterfactual.features import Features, features
 from mug_eval.counterfactual.store import Store
 from mug_eval.counterfactual.workshop import About, Effort, Workshop, identity

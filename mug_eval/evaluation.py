@@ -16,7 +16,7 @@ from mug_eval.backbones.catalogue import open_backbone
 from mug_eval.benchmarks import Benchmark, check_judge, load_task, open_benchmark
 from mug_eval.building import BuildPlan, open_source, run_build
 from mug_eval.chat import ChatModel
-from mug_eval.counterfactual.editors import parse_editor
+from mug_eval.counterfactual.editor_catalogue import parse_editor
 from mug_eval.counterfactual.folder import MANIFEST, CounterfactualFolder
 from mug_eval.engine.budget import Budget
 from mug_eval.engine.dispatcher import Dispatcher, DispatchPolicy

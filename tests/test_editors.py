@@ -16,13 +16,12 @@ import pytest
 from PIL import Image
 from scenes_for_edits import BOX, scene
 
+from mug_eval.counterfactual.editor_catalogue import load_catalogue, parse_editor
 from mug_eval.counterfactual.editors import (
     Edit,
     EditFailed,
     as_picture,
-    load_catalogue,
     open_editor,
-    parse_editor,
     run_edit,
     run_edits,
 )
@@ -186,11 +185,22 @@ def test_a_missing_extra_is_one_line_with_the_command(name: str, missing: str, c
 
 def test_naming_an_editor_loads_no_heavy_package() -> None:
     code = (
-        "import sys\nfrom mug_eval.counterfactual.editors import open_editor, parse_editor\n"
+        "import sys\n"
+        "from mug_eval.counterfactual.editor_catalogue import parse_editor\n"
+        "from mug_eval.counterfactual.editors import open_editor\n"
         "parse_editor('qwen-image-edit'), parse_editor('step1x'), open_editor('opencv')\n"
         "print([name for name in ('torch', 'diffusers', 'transformers', 'vlmeval', 'aiohttp') if name in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_an_editors_name_in_a_store_tells_nothing_of_the_machine(tmp_path: Path) -> None:
+    key = picture_hash(scene())
+    (tmp_path / "hand").mkdir()
+    changed(scene()).save(tmp_path / "hand" / f"{key}.png")
+    assert open_editor(f"folder:{tmp_path / 'hand'}").name == "folder:hand"
+    (tmp_path / "mine.yaml").write_text("model: gpt-image-1\nbase_url: http://127.0.0.1:9/v1\n")
+    assert open_editor(f"http:{tmp_path / 'mine.yaml'}").name == "http:gpt-image-1"
 
 
 def test_a_picture_made_by_hand_is_found_by_the_pixels_of_its_original(tmp_path: Path) -> None:

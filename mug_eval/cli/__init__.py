@@ -37,7 +37,7 @@ commands:
   demo             play every protocol on drawn scenes with the model that comes with mug_eval
   counterfactuals  build the altered pictures that MUG plays with, report on them, publish them
   scenes           write benchmarks of drawn scenes with counterfactual pictures
-  list             methods, backbones, benchmarks and presets, and what each needs
+  list             methods, backbones, benchmarks, editors and presets, and what each needs
 
 mug-eval COMMAND --help says more; mug-eval --version prints the version.
 """

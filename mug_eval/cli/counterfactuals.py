@@ -179,7 +179,7 @@ def _build_plan(args: argparse.Namespace) -> BuildPlan:
     from mug_eval.chat import Sampling
     from mug_eval.configuration import as_json, merge, parse_set, resolve
     from mug_eval.counterfactual.boxes import frame_named
-    from mug_eval.counterfactual.editors import parse_editor
+    from mug_eval.counterfactual.editor_catalogue import parse_editor
     from mug_eval.counterfactual.workshop import Effort
     from mug_eval.decoding import check_sampling
     from mug_eval.plan import at_server

@@ -1,4 +1,4 @@
-"""``mug-eval list``: methods, backbones, benchmarks and presets, and what each needs."""
+"""``mug-eval list``: methods, backbones, benchmarks, editors and presets, and what each needs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from mug_eval.backbones.catalogue import load_catalogue
 from mug_eval.benchmarks import Task, load_task, task_names
 from mug_eval.cli.arguments import Parser
 from mug_eval.configuration import field_notes
+from mug_eval.counterfactual.editor_catalogue import load_catalogue as load_editors
 from mug_eval.methods import Method, methods
 from mug_eval.question import Altered, AnswerFormat, Question
 
 
 def command(argv: Sequence[str]) -> int:
     """Print what there is."""
-    Parser("mug-eval list", "", "List methods, backbones, benchmarks and presets, and what each needs.").read(argv)
+    Parser("mug-eval list", "", "List methods, backbones, benchmarks, editors and presets, and what each needs.").read(argv)
     width = min(shutil.get_terminal_size((100, 24)).columns, 120)
     sys.stdout.write(listing(width))
     return 0
@@ -33,6 +34,11 @@ def listing(width: int = 100) -> str:
     lines += ["", "Benchmarks (--data; a local file in the same format: --data-file NAME=TSV)"]
     for name in task_names():
         lines += _benchmark(name, width)
+    lines += [
+        "",
+        "Editors of counterfactual pictures (counterfactuals build --editor; docs/counterfactuals.md has their settings)",
+    ]
+    lines += _editors(width)
     lines += [
         "",
         "Presets (--preset)",
@@ -105,6 +111,22 @@ _KINDS = {
     "hf": "any image-text-to-text model of Hugging Face transformers, in this process; needs its files (from the hub, or a folder), and "
     "a GPU to be quick",
     "vlmevalkit": "any model of VLMEvalKit's supported_VLM; needs what that model needs (a GPU and its files from the hub, or its key)",
+}
+
+
+def _editors(width: int) -> list[str]:
+    """The short names, then the kinds."""
+    lines = [line for name, entry in load_editors().items() for line in _item(name, entry.summary, width, column=22)]
+    return lines + [line for form, text in _EDITORS.items() for line in _item(form, text, width, column=22)]
+
+
+_EDITORS = {
+    "diffusers:<what>": "any editing pipeline of diffusers: a model of the hub, a folder, or a file of settings (.yaml)",
+    "step1x:<folder>": "Step1X-Edit with weights from a folder, or a file of settings (.yaml)",
+    "step1x-cli:<file>": "its authors' own command, in an environment of yours; a file of settings (.yaml) says where",
+    "http:<model>": "a server with POST /v1/images/edits; needs --editor-url or MUG_EVAL_EDITOR_URL, and OPENAI_API_KEY in the environment "
+    "where the server asks for a key",
+    "folder:<folder>": "pictures that somebody made",
 }
 
 

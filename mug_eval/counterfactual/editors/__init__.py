@@ -1,18 +1,15 @@
-"""Editors by name; what each is able to do stands in its own module."""
+"""Editors; what each is able to do stands in its own module, by what names they go in ``counterfactual.editor_catalogue``."""
 
-from mug_eval.counterfactual.editors.catalogue import EditorEntry, load_catalogue, open_editor, parse_editor
 from mug_eval.counterfactual.editors.editor import BatchEditor, Edit, EditFailed, Editor, as_picture, run_edit, run_edits
+from mug_eval.counterfactual.editors.opening import open_editor
 
 __all__ = [
     "BatchEditor",
     "Edit",
     "EditFailed",
     "Editor",
-    "EditorEntry",
     "as_picture",
-    "load_catalogue",
     "open_editor",
-    "parse_editor",
     "run_edit",
     "run_edits",
 ]

@@ -41,7 +41,7 @@ class FolderEditor:
     inventive: Final = True
 
     def __init__(self, folder: Path) -> None:
-        self.name: Final = f"folder:{folder}"
+        self.name: Final = f"folder:{folder.resolve().name}"
         self._files: dict[str, Path] = {}
         try:
             paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in _ENDINGS and path.is_file())
