@@ -387,7 +387,11 @@ def test_a_plan_from_runs_takes_how_often_they_disagree(tmp_path: Path, capsys: 
     ("argv", "said"),
     [
         (["--gap", "0"], "more than 0 points"),
+        (["--gap", "1e-320"], "more than 0 points"),
         (["--gap", "x"], "'x' is not a number of percent"),
+        (["--gap", "1", "--design-effect", "inf"], "the design effect must be at least"),
+        (["--gap", "1", "--design-effect", "nan"], "the design effect must be at least"),
+        (["--gap", "1", "--alpha", "1e-300"], "alpha must lie between"),
         (["--gap", "30", "--discordant", "10"], "cannot be 30 points apart"),
         (["--gap", "1", "--discordant", "5", "--rerun", "9"], "rerun must not exceed discordant"),
         (["--gap", "1", "--runs", "somewhere"], "--runs and --against belong together"),
