@@ -282,11 +282,11 @@ def test_an_undercover_in_a_run_without_votes_is_one_line(
 
 
 def test_a_stranger_s_category_does_not_drive_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    row = {"A": "yes", "answer": "A", "category": "\x1b[2J[bold]\u202eevil", "prediction": "A"}
+    row = {"A": "yes", "answer": "A", "category": "\x1b[2J[bold]\u202eevil\nand\tmore", "prediction": "A"}
     runs = [write_run(tmp_path, {"0": True, "1": True}, model=f"{m}-toy", rows={"0": row, "1": row}) for m in ("mug", "direct")]
     assert main(["compare", str(runs[0]), "--against", str(runs[1]), "--by", "category"]) == 0
     said = capsys.readouterr().out
-    assert "\x1b" not in said and "\u202e" not in said and "\\x1b[2J[bold]\\u202eevil" in said
+    assert "\x1b" not in said and "\u202e" not in said and "\\x1b[2J[bold]\\u202eevil and more  " in said
 
 
 @pytest.mark.parametrize(
@@ -387,7 +387,11 @@ def test_a_plan_from_runs_takes_how_often_they_disagree(tmp_path: Path, capsys: 
     ("argv", "said"),
     [
         (["--gap", "0"], "more than 0 points"),
+        (["--gap", "1e-320"], "more than 0 points"),
         (["--gap", "x"], "'x' is not a number of percent"),
+        (["--gap", "1", "--design-effect", "inf"], "the design effect must be at least"),
+        (["--gap", "1", "--design-effect", "nan"], "the design effect must be at least"),
+        (["--gap", "1", "--alpha", "1e-300"], "alpha must lie between"),
         (["--gap", "30", "--discordant", "10"], "cannot be 30 points apart"),
         (["--gap", "1", "--discordant", "5", "--rerun", "9"], "rerun must not exceed discordant"),
         (["--gap", "1", "--runs", "somewhere"], "--runs and --against belong together"),

@@ -229,6 +229,7 @@ def test_a_run_of_another_limit_is_not_taken_for_this_one(played: tuple[Path, Pa
     assert study("agents", NOWHERE, tmp_path / "four", *more, "--limit", "4", store=store) == 0
     assert study("agents", NOWHERE, tmp_path / "three", *more, "--limit", "3", store=store) == 2
     assert study("agents", NOWHERE, tmp_path / "hot", *more, "--limit", "4", "--set", "sampling.temperature=1", store=store) == 2
+    assert study("agents", NOWHERE, tmp_path / "judged", *more, "--limit", "4", "--judge", "gpt-4o-mini", store=store) == 2
 
 
 def test_seeds_are_runs_of_their_own_and_one_row(tmp_path: Path) -> None:

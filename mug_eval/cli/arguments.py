@@ -59,8 +59,8 @@ class Parser(argparse.ArgumentParser):
         return arguments
 
 
-def at_least(least: int) -> Callable[[str], int]:
-    """An argument type: a whole number not below ``least``."""
+def at_least(least: int, most: int | None = None) -> Callable[[str], int]:
+    """An argument type: a whole number not below ``least``, nor above ``most``."""
 
     def read(text: str) -> int:
         try:
@@ -69,6 +69,8 @@ def at_least(least: int) -> Callable[[str], int]:
             raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
         if value < least:
             raise argparse.ArgumentTypeError(f"{value} is too small: at least {least}")
+        if most is not None and value > most:
+            raise argparse.ArgumentTypeError(f"{value} is too large: at most {most}")
         return value
 
     return read

@@ -42,8 +42,12 @@ def command(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--paper-test", action="store_true", help="add the paper's one-tailed paired t-test")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the resamples (default: 0)")
-    parser.add_argument("--resamples", type=at_least(1000), default=10_000, metavar="N", help="of the bootstrap (default: 10000)")
-    parser.add_argument("--permutations", type=at_least(1000), default=10_000, metavar="N", help="of the test (default: 10000)")
+    parser.add_argument(
+        "--resamples", type=at_least(1000, 1_000_000), default=10_000, metavar="N", help="of the bootstrap (default: 10000)"
+    )
+    parser.add_argument(
+        "--permutations", type=at_least(1000, 1_000_000), default=10_000, metavar="N", help="of the test (default: 10000)"
+    )
     args = parser.read(argv)
 
     from mug_eval.statistics.as_json import comparison_json

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 PLAYED = {"MMMU_DEV_VAL": 900}
 """Questions that are scored, where they are not all rows of the published set (MMMU: the validation split)."""
 
+_SMALLEST_GAP = 1e-6
+
 _EXAMPLES = """\
 examples:
   mug-eval plan --gap 1.0                                   what one point takes if the methods disagree on 15 % of the questions
@@ -61,8 +63,8 @@ def command(argv: Sequence[str]) -> int:
     parser.add_argument("--power", type=float, default=0.8, metavar="B", help="how often the difference is found (default: 0.8)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the plan as JSON too")
     args = parser.read(argv)
-    if args.gap == 0:
-        raise UserError("--gap must be more than 0 points")
+    if args.gap < _SMALLEST_GAP:
+        raise UserError(f"--gap must be more than 0 points, {_SMALLEST_GAP:g} at least")
     designs = _designs(args)
     rows = [_planned(name, design, args.gap, sorted(set(args.seeds))) for name, design in designs]
     if args.json is not None:

@@ -44,10 +44,10 @@ class Design:
             raise ValueError(
                 "a method cannot disagree with itself more often than with the other: rerun must not exceed discordant"
             )
-        if self.design_effect < 0.01:
-            raise ValueError("the design effect must be at least 0.01")
-        if not 0 < self.alpha < 1 or not self.alpha < self.power < 1:
-            raise ValueError("alpha must lie between 0 and 1, and power between alpha and 1")
+        if not 0.01 <= self.design_effect <= 1e6:
+            raise ValueError("the design effect must be at least 0.01 and at most 1,000,000")
+        if not 1e-9 <= self.alpha < 1 or not self.alpha < self.power < 1:
+            raise ValueError("alpha must lie between 0 (1e-9 at least) and 1, and power between alpha and 1")
 
     def variance(self, seeds: int) -> float:
         """Of a question's difference under the null, over so many seeds."""

@@ -48,7 +48,8 @@ def comparison_text(comparison: Comparison, width: int = 120, by: str | None = N
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> str:
     """A table without lines, its first column to the left; columns that are empty throughout are left out."""
-    rows = [[printable(cell) for cell in row] for row in rows]  # categories and edits are strangers' words
+    # Categories and edits are strangers' words: neither may they end the line that their numbers stand in.
+    rows = [[printable(cell).replace("\n", " ").replace("\t", " ") for cell in row] for row in rows]
     kept = [place for place, name in enumerate(columns) if not name or any(row[place] for row in rows)]
     drawn = Table(box=None, pad_edge=False)
     for place in kept:

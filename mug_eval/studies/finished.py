@@ -77,12 +77,13 @@ def _as_planned(run: Run, job: Job, allow_missing: bool) -> bool:
         run.config.get(name) == wanted[name]
         for name in ("method", "config", "backbone", "preset", "sampling", "image_size", "seed")
     )
+    same = same and run.run.get("judge", job.judge) == job.judge
     return same and run.run["limit"] == job.limit and (allow_missing or int(run.scores["missing"]) == 0)
 
 
 def _owed(folders: tuple[Path, ...], usable: int, *, other: bool) -> str:
     if other:
-        return "complete with another --limit, other settings or questions left out"
+        return "complete with another --limit or --judge, other settings or questions left out"
     if len(folders) > 1:
         return f"{usable} of {len(folders)} seeds complete"
     games = _games(folders[0])
