@@ -12,7 +12,7 @@ from mug_eval.atomic import atomic_write
 from mug_eval.benchmarks import load_task
 from mug_eval.configuration import config_hash
 from mug_eval.errors import UserError
-from mug_eval.leaderboard.fields import Fields, opened, read_json
+from mug_eval.json_fields import Fields, opened, read_json
 from mug_eval.leaderboard.private import private_parts
 from mug_eval.leaderboard.reproduce import command_of
 from mug_eval.statistics.bootstrap import RESAMPLES, resample

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from mug_eval.json_fields import Fields, opened, read_json
 from mug_eval.leaderboard.entry import NAME
-from mug_eval.leaderboard.fields import Fields, opened, read_json
 from mug_eval.leaderboard.private import private_parts
 
 SCHEMA = 1

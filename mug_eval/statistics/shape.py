@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mug_eval.errors import UserError
-from mug_eval.leaderboard.fields import Fields
+from mug_eval.json_fields import Fields
 from mug_eval.results import SCHEMA
 
 _DEEPEST = 32

@@ -16,7 +16,7 @@ from typing import Any
 
 from mug_eval.configuration import load_config
 from mug_eval.errors import UserError
-from mug_eval.leaderboard.fields import Fields
+from mug_eval.json_fields import Fields
 from mug_eval.leaderboard.private import private_parts
 from mug_eval.leaderboard.submit.source import Written
 from mug_eval.statistics.runs import Run

@@ -210,7 +210,7 @@ def _short(value: Any) -> str:
 
 
 def opened(value: Any, file: Path, schema: int) -> Fields:
-    """The fields of a file of this leaderboard, seen to show as they are and to be of a schema.
+    """The fields of a file from a stranger, seen to show as they are and to be of a schema.
 
     Raises:
         UserError: they are not.
