@@ -29,6 +29,7 @@ from mug_eval.report.serve import serving
 from mug_eval.report.site import MARK, build_site
 from mug_eval.statistics.games import game_statistics
 from mug_eval.statistics.runs import Group, read_run
+from mug_eval.studies.edit_tables import _edits
 
 RIGHT = {str(number): number % 2 == 0 for number in range(6)}
 
@@ -214,6 +215,23 @@ def test_facts_that_no_game_has_are_said_in_one_line(tmp_path: Path, facts: dict
     folder = write_run(tmp_path, RIGHT, games=games, config={"config": {"detection_rounds": 10**9}})
     with pytest.raises(UserError, match=r"games\.jsonl: the game '3' has not the shape of a game"):
         game_statistics(Group((read_run(folder),)))
+
+
+@pytest.mark.parametrize("events", [[7], 7, [{"event": "seats", "edit": "x"}], [{}]])
+def test_a_game_whose_edit_cannot_be_read_is_said_in_one_line(tmp_path: Path, events: Any) -> None:
+    folder = write_run(tmp_path, RIGHT, games=[game(index, **({"events": events} if index == "3" else {})) for index in RIGHT])
+    with pytest.raises(UserError, match=r"games\.jsonl: the game '3' has not the shape of a game"):
+        _edits(Group((read_run(folder),)))
+
+
+def test_a_table_that_was_changed_is_not_compared_with_others_on_its_questions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = write_run(tmp_path, RIGHT), write_run(tmp_path, RIGHT, model="cot-toy")
+    (one / "predictions.tsv").write_text((one / "predictions.tsv").read_text().replace('"shape"', '"colour"', 1))
+    assert main(["compare", str(one), "--against", str(other)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "'category' of question '0' differs" in line and "predictions.tsv of one of them was changed" in line
 
 
 @pytest.mark.parametrize(

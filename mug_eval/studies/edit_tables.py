@@ -15,7 +15,7 @@ from mug_eval.counterfactual.report import PAPER_TYPES, read_store
 from mug_eval.counterfactual.store import BUILD
 from mug_eval.errors import UserError
 from mug_eval.report.plot import Chart, Panel, Point, Series
-from mug_eval.statistics.games import game_statistics
+from mug_eval.statistics.games import game_statistics, not_a_game
 from mug_eval.statistics.measure import gap, part_of, share_right
 from mug_eval.statistics.runs import Group
 from mug_eval.studies.finished import Finished
@@ -131,9 +131,15 @@ def _edits(mug: Group) -> dict[str, Mapping[str, Any]]:
     """Question -> what its game says of the edit."""
     found = {}
     for game in mug.runs[0].games():
-        seats: Mapping[str, Any] = next((event for event in game["events"] if event["event"] == "seats"), {})
-        if seats.get("edit"):
-            found[game["index"]] = seats["edit"]
+        try:
+            seats: Mapping[str, Any] = next((event for event in game["events"] if event["event"] == "seats"), {})
+            edit = seats.get("edit") or {}
+            if not isinstance(edit, Mapping):
+                raise TypeError("its edit is no object")
+        except (AttributeError, KeyError, TypeError) as error:
+            raise not_a_game(mug.runs[0], game, error) from error
+        if edit:
+            found[game["index"]] = edit
     return found
 
 
