@@ -332,3 +332,18 @@ def test_a_thing_that_does_not_reach_the_edge_is_not_cut_off_where_its_box_does(
     after = edited(EditPlan("move", "ball", loose, to_box=(150, 60, 210, 122)), scene((14, 70, 54, 120)))
     left, _, _, bottom = red_box(after)
     assert left > 150 and bottom <= 125
+
+
+def test_a_small_thing_in_a_wide_box_is_not_painted_together_with_its_ground() -> None:
+    shades = np.random.default_rng(3).integers(45, 75, (13, 13, 1), np.uint8).repeat(14, 0).repeat(14, 1).repeat(3, 2)
+    grain = np.random.default_rng(4).integers(0, 10, shades.shape, np.uint8)
+    picture = Image.fromarray(shades + grain)
+    ImageDraw.Draw(picture).regular_polygon((17, 17, 5), 5, fill=(240, 240, 240))
+    plan = EditPlan("recolour", "small white star", (0, 0, 28, 28), "yellow")
+    try:
+        after = np.asarray(edited(plan, picture))
+    except EditFailed as failure:
+        assert "its ground" in failure.reason
+    else:
+        white = np.asarray(picture)[..., 2] > 200
+        assert not (after != np.asarray(picture)).any(axis=2)[~white].any()

@@ -14,8 +14,10 @@ from mug_eval.counterfactual.change import VISIBLE
 from mug_eval.counterfactual.features import Picture, lab_of
 
 CELL = (340, 240)
+HEADINGS = ("I+ and the target's box", "I\u2212", "what changed visibly")
 _CAPTION = 330
 _GAP = 8
+_HEAD = 24
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,10 +40,12 @@ class Row:
 def sheet(rows: Sequence[Row]) -> Image.Image:
     """All rows on one page: I+ with its boxes, I-, and I- in grey with what changed visibly in red."""
     across = 3 * (CELL[0] + _GAP) + _CAPTION + _GAP
-    page = Image.new("RGB", (across, len(rows) * (CELL[1] + _GAP) + _GAP), "white")
+    page = Image.new("RGB", (across, _HEAD + len(rows) * (CELL[1] + _GAP) + _GAP), "white")
     pen, font = ImageDraw.Draw(page), ImageFont.load_default(13)
+    for place, words in enumerate(HEADINGS):
+        pen.text((_GAP + place * (CELL[0] + _GAP), _GAP), words, fill="black", font=font)
     for number, row in enumerate(rows):
-        top = _GAP + number * (CELL[1] + _GAP)
+        top = _HEAD + _GAP + number * (CELL[1] + _GAP)
         scale = min(CELL[0] / row.before.shape[1], CELL[1] / row.before.shape[0])
         for place, picture in enumerate((row.before, row.after, difference(row.before, row.after))):
             left = _GAP + place * (CELL[0] + _GAP)

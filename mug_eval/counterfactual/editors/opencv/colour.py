@@ -55,6 +55,11 @@ def named_colour(words: str) -> tuple[float, float, float] | None:
 
 
 _AROUND = 16
+_BESIDE = 12
+"""Pixels around a thing that are looked at as its ground."""
+_ALIKE = 10.0
+_MOST_GROUND = 0.6
+"""At most this share of them may have the main colour of what is to be painted, as far as the eye can tell at a glance."""
 
 
 def recoloured(picture: Pixels, mask: Mask, words: str, target: str) -> Pixels:
@@ -63,7 +68,7 @@ def recoloured(picture: Pixels, mask: Mask, words: str, target: str) -> Pixels:
     Only its main colour and what is near that is moved: the windows of a red car do not turn blue.
 
     Raises:
-        EditFailed: no colour is named, the thing has that colour, or the picture has none.
+        EditFailed: no colour is named, the thing has that colour or its ground's, or the picture has none.
     """
     wanted = named_colour(words)
     if wanted is None:
@@ -81,6 +86,10 @@ def recoloured(picture: Pixels, mask: Mask, words: str, target: str) -> Pixels:
     lab = _lab(picture)
     main = _main_colour(lab[mask])
     share = _near(lab, main)
+    ground = widened(mask, _BESIDE + 2) & ~widened(mask, 2)
+    if ground.any() and float((np.linalg.norm(lab[ground] - main, axis=1) < _ALIKE).mean()) > _MOST_GROUND:
+        # Then the outline is likely the ground's own, or a thing's whose edge nobody could tell.
+        raise EditFailed(f"{target!r} has the colour of its ground here: paint would cover that too")
     # A dark thing that becomes light goes most of the way, so that it is not mistaken for its old colour in another light.
     new_lightness = main[0] + 0.8 * (lightness - main[0])
     if float(np.linalg.norm(np.array([0.7 * (new_lightness - main[0]), a - main[1], b - main[2]]))) < _SAME_COLOUR:

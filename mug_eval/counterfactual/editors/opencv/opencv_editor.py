@@ -30,7 +30,7 @@ from mug_eval.counterfactual.editors.opencv.region import (
 )
 from mug_eval.counterfactual.plan import Box, EditPlan
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Goes up with every change that changes pictures."""
 
 
