@@ -400,3 +400,16 @@ def test_a_plan_from_runs_takes_how_often_they_disagree(tmp_path: Path, capsys: 
 )
 def test_a_plan_that_cannot_be_is_refused(capsys: pytest.CaptureFixture[str], argv: list[str], said: str) -> None:
     assert said in refused(capsys, "plan", *argv)
+
+
+def test_clusters_that_came_out_alike_are_no_certainty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One fixed and one broken in every cluster: each cluster's difference is 0."""
+    right = {str(i): i % 2 == 0 for i in range(60)}
+    clusters = {str(i): str(i // 2) for i in range(60)}
+    one = write_run(tmp_path, right, model="direct-toy", clusters=clusters)
+    other = write_run(tmp_path, {index: not hit for index, hit in right.items()}, model="mug-toy", clusters=clusters)
+    assert main(["compare", str(other), "--against", str(one)]) == 0
+    said = capsys.readouterr().out
+    (row,) = [line for line in said.splitlines() if line.startswith("mug-toy - direct-toy") and "Overall" in line]
+    assert "+0.0 to +0.0" in row and not row.split()[-1].endswith("0.0")
+    assert "all clusters came out alike, so that the interval has no width" in said

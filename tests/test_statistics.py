@@ -242,7 +242,7 @@ def test_the_smallest_difference_is_found_with_the_power_it_says() -> None:
     t = draws.mean(axis=1) / (draws.std(axis=1, ddof=1) / math.sqrt(clusters))
     found = (np.abs(t) > stats.t.ppf(0.975, clusters - 1)).mean()
     assert found == pytest.approx(0.8, abs=0.025)
-    assert math.isnan(smallest_difference(error, 1))
+    assert math.isnan(smallest_difference(error, 1)) and math.isnan(smallest_difference(0.0, clusters))
 
 
 # --- planning

@@ -314,6 +314,13 @@ def test_effect_is_held_against_the_scores_of_the_edits(played: tuple[Path, Path
     rows = [row for row in table["rows"] if row["labels"][1] == "vs"]
     assert [row["labels"][2] for row in rows] == ["lowest third", "middle third", "highest third"]
     assert sum(row["cells"][0]["value"] for row in rows) == 4
+    names = [column["name"] for column in table["columns"]]
+    gaps = []
+    for row in rows:
+        mine = dict(zip(names, row["cells"], strict=True))
+        gaps.append(mine["mug less direct"]["value"])
+        assert gaps[-1] == pytest.approx(mine["mug, right"]["value"] - mine["direct, right"]["value"])
+    assert any(gaps), "or a difference the wrong way round would not show"
     (alike,) = [row for row in table["rows"] if row["labels"][1] == "change"]
     assert alike["labels"][2] == "all alike" and alike["cells"][0]["value"] == 4
 

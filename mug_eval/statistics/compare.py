@@ -267,6 +267,11 @@ def _notes(scored: Sequence[Scored], compared: Sequence[Compared]) -> Iterator[s
             if caveat not in said:
                 said.add(caveat)
                 yield caveat
+        if next(iter(pair.differences.values())).standard_error < 1e-9:
+            yield (
+                f"{pair.label} - {pair.against} on {pair.benchmark}: all clusters came out alike, so that the interval has no width; that "
+                "says nothing of how far the difference may be off"
+            )
     for one in scored:
         many = f"{one.clusters} cluster{'' if one.clusters == 1 else 's'}"
         few = f"{one.group.benchmark} has {many}: with fewer than {FEW_CLUSTERS} intervals come out too short"

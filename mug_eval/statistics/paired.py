@@ -72,11 +72,12 @@ def smallest_difference(standard_error: float, clusters: int, alpha: float = 0.0
 
     Args:
         standard_error: of the difference, clustered; the result has its unit.
-        clusters: how many; NaN comes out with fewer than two.
+        clusters: how many; NaN comes out with fewer than two, and where the error is 0: clusters that came out alike tell nothing of
+            how far they may be off.
         alpha: of the two-sided test.
         power: how often a true difference is to be found.
     """
-    if clusters < 2:
+    if clusters < 2 or standard_error < 1e-9:
         return math.nan
     return float(stats.t.ppf(1 - alpha / 2, clusters - 1) + stats.t.ppf(power, clusters - 1)) * standard_error
 
