@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -117,14 +118,17 @@ def test_runs_on_other_questions_are_drawn_apart(runs: Path) -> None:
     assert "ScenesMCQ-cost" in names and "ScenesMCQ-2-cost" in names
 
 
-@pytest.mark.parametrize("fault", ["incomplete", "damaged games", "damaged items", "scores of other answers"])
+@pytest.mark.parametrize("fault", ["incomplete", "damaged games", "damaged items", "scores of other answers", "there twice"])
 def test_a_run_that_cannot_be_drawn_is_named_and_hinders_no_other(
     runs: Path, capsys: pytest.CaptureFixture[str], fault: str
 ) -> None:
     assert main(["figures", str(runs), "--format", "svg", "--to", str(runs / "before")]) == 0
     capsys.readouterr()
     folder = write_run(runs, hits(0.9, 8), model="aaa-toy", method="cot")  # the first to be read
-    if fault == "incomplete":
+    if fault == "there twice":
+        shutil.rmtree(folder.parent)
+        shutil.copytree(runs / "mug-toy", runs / "zzz" / "aaa-toy")
+    elif fault == "incomplete":
         (folder / "run.json").unlink()
     elif fault == "damaged games":
         (folder / "games.jsonl").write_bytes((folder / "games.jsonl").read_bytes()[:-20])

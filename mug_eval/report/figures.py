@@ -93,14 +93,14 @@ def changes_panel(title: str, against: str, changes: Sequence[tuple[str, int, in
 def finished_groups(place: Path, left_out: Callable[[str], None] = lambda _: None) -> list[Group]:
     """Every complete run below a folder, seeds put together.
 
-    A run that is not complete or cannot be read hinders no other.
+    A run that is not complete, cannot be read or is there a second time hinders no other.
 
     Args:
         place: a work-dir, or a folder with several.
         left_out: told of each such run, with the reason.
 
     Raises:
-        UserError: no such folder, no run in it that can be drawn, or the same run twice.
+        UserError: no such folder, or no run in it that can be drawn.
     """
     if not place.is_dir():
         raise UserError(f"{place}: {no_folder(place)}; give a work-dir with finished runs")
@@ -115,6 +115,7 @@ def finished_groups(place: Path, left_out: Callable[[str], None] = lambda _: Non
             # What is wrong with its games or its scores would else be found when other figures are already drawn.
             sums_of(run)
             game_statistics(Group((run,)))
+            by_seed([*runs, run])  # the same run may lie in two places
         except UserError as error:
             refused.append(str(error))
         else:
