@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import ChatServer
+from aiohttp import web
+from servers import ChatServer, failure
 from study_server import pictures, player, study
 
 from mug_eval.cli import main
@@ -351,3 +352,20 @@ def test_a_strangers_words_stay_in_their_cell() -> None:
     rows = list(csv.reader(comma_separated(Outcome((table,))).splitlines()[1:2]))
     assert all(cell[:1] not in ("=", "+", "@") for cell in rows[0])
     assert rows[0][6:9] == ["50.0", "40.0", "60.0"]
+
+
+def test_a_run_with_questions_left_out_stands_for_an_arm_only_where_that_was_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def failing(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        return failure(500, "cannot do this one") if "red" in json.dumps(body["messages"]) else await player(request, body)
+
+    out = tmp_path / "out"
+    arms = ("--only", "direct", "--retries", "0")
+    with ChatServer(failing) as server:
+        assert study("main-table", server.base_url, out, *arms, "--allow-missing", store=pictures(tmp_path / "cf")) == 3
+        assert cells(found(out, "main-table")["tables"][0], "openai:toy", "direct")["acc"]["value"] is not None
+        assert any("questions are missing" in note for note in found(out, "main-table")["notes"])
+        capsys.readouterr()
+        assert study("main-table", server.base_url, out, *arms, "--no-play", store=tmp_path / "cf") == 2
+    assert "no arm of main-table is complete" in (said := capsys.readouterr().err) and "questions left out" in said

@@ -173,7 +173,8 @@ def _write(casting: Casting, folder: Path, extra: tuple[str, ...]) -> int:
     paths = write_files(folder, finished, outcome, extra)
     print(markdown(outcome, f"{casting.study.name}: {casting.study.summary}"))
     print("\n".join(str(path) for path in paths))
-    return 3 if finished.owed else 0
+    left_out = any(int(run.scores["missing"]) for group in finished.groups.values() for run in group.runs)
+    return 3 if finished.owed or left_out else 0
 
 
 def listing(width: int = 100) -> str:
