@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,12 @@ def split_ablation(name: str) -> tuple[str, str | None]:
     """``mug-qwen@identical`` -> (``mug-qwen``, ``identical``); other names stay as they are."""
     model, at, ablation = name.rpartition("@")
     return (model, ablation) if at and ablation in ABLATIONS else (name, None)
+
+
+def split_arm(name: str) -> tuple[str, str]:
+    """``mug-qwen@agents-4``, the folder of a study's arm -> (``mug-qwen``, ``agents-4``); "" for a name without one."""
+    found = re.fullmatch(r"(.+)@([a-z_]+-[A-Za-z0-9._-]+)", name)
+    return (found[1], found[2]) if found and found[2] not in ABLATIONS else (name, "")
 
 
 def pictures_of(args: argparse.Namespace, method: Method, ablation: str | None, benchmark: str) -> dict[str, Any]:

@@ -413,3 +413,14 @@ def test_clusters_that_came_out_alike_are_no_certainty(tmp_path: Path, capsys: p
     (row,) = [line for line in said.splitlines() if line.startswith("mug-toy - direct-toy") and "Overall" in line]
     assert "+0.0 to +0.0" in row and not row.split()[-1].endswith("0.0")
     assert "all clusters came out alike, so that the interval has no width" in said
+
+
+@pytest.mark.parametrize("model", ["mug-toy", "mug-toy@agents-4", "mug-toy@no-undercover", "mug-toy@identical@detection_rounds-2"])
+def test_the_control_that_is_asked_for_is_a_name_that_can_be_played(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], model: str
+) -> None:
+    right = {str(i): i % 3 == 0 for i in range(30)}
+    direct = write_run(tmp_path, right, model="direct-toy")
+    mug = write_run(tmp_path, right, model=model, method="mug", price=cost(11.0, 2000, 200, 9.0))
+    assert main(["compare", str(mug), "--against", str(direct)]) == 0
+    assert "play sc11-toy and name it too" in " ".join(capsys.readouterr().out.split())

@@ -121,6 +121,11 @@ def test_a_run_that_no_command_of_this_version_plays_again_is_refused(tmp_path: 
         entry_of(finished_run(tmp_path, model="mug-toy", config={"config": {"agents": 3, "of_another_version": 1}}))
 
 
+def test_an_arm_of_a_study_is_no_row_and_the_line_says_how_to_make_it_one(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"mug-toy@agents-4 is a study's arm.*--model mug-toy with the arm's settings"):
+        entry_of(finished_run(tmp_path, model="mug-toy@agents-4"))
+
+
 def test_what_makes_the_table_stands_before_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, board = finished_run(tmp_path / "out"), tmp_path / "board"
     before = "mug-eval scenes --out . --questions 20 --seed 3"

@@ -306,6 +306,14 @@ def test_the_board_greys_reported_rows_and_follows_only_links_to_the_web() -> No
     assert len(reach) == 1 and (reach[0]["x1"], reach[0]["x2"]) == ("75.00", "84.00")
 
 
+def test_what_sets_a_run_apart_from_the_plain_method_stands_beside_its_name_on_the_board(tmp_path: Path) -> None:
+    right = {str(number): number % 3 > 0 for number in range(12)}
+    for name in ("mug-toy", "mug-toy@agents-4", "mug-toy@identical", "mug-toy@no-undercover@agents-5"):
+        write_run(tmp_path, right, model=name, method="mug")
+    methods = {row["method"] for row in board_of(find_families(tmp_path))["rows"]}
+    assert methods == {"mug", "mug@agents-4", "mug@identical", "mug@no-undercover@agents-5"}
+
+
 def test_runs_on_other_questions_have_a_column_of_their_own_on_the_board(tmp_path: Path) -> None:
     right = {str(number): number % 3 > 0 for number in range(12)}
     write_run(tmp_path / "whole", right)

@@ -21,6 +21,7 @@ from PIL import Image
 from tiny_vlm import load_plain, save_internvl, save_qwen, save_qwen3, save_smolvlm
 from transformers import AutoProcessor
 
+from mug_eval.backbones import transformers_vlm
 from mug_eval.backbones.hf_prompt import PromptBuilder, decoded
 from mug_eval.backbones.hf_row import Row
 from mug_eval.backbones.shared_runner import SharedRunner
@@ -435,3 +436,19 @@ async def test_a_reply_that_has_ended_gets_no_token_more_while_its_batch_goes_on
         while runner.active:
             runner.step()
     assert [row.tokens for row in rows] == [expected[0][:4], *expected[1:]]
+
+
+async def test_loading_the_weights_is_no_calls_time(qwen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hours = [0.0]
+    load = transformers_vlm.load_weights
+
+    def slowly(opened: Any) -> Any:
+        hours[0] += 1
+        return load(opened)
+
+    monkeypatch.setattr(transformers_vlm, "load_weights", slowly)
+    monkeypatch.setattr(transformers_vlm.time, "perf_counter", lambda: 3600 * hours[0])
+    model = TransformersVLM(str(qwen), device="cpu")
+    replies = await asyncio.gather(*(model.chat([Message("user", ("Why?",))], Sampling(max_tokens=2)) for _ in range(3)))
+    assert hours == [1.0] and [reply.seconds for reply in replies] == [0, 0, 0]
+    await model.close()

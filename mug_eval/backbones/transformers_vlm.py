@@ -114,8 +114,10 @@ class TransformersVLM:
             PromptTooLong: a prompt over the context; found before anything is computed.
             MisconfiguredError: the weights cannot be loaded.
         """
-        start = time.perf_counter()
         loop = asyncio.get_running_loop()
+        if self._loaded is None:  # no call's price: whoever comes first would pay for all
+            await loop.run_in_executor(self._preparing, self._ready)
+        start = time.perf_counter()
         self._scheduler.announce(1)
         try:
             prompt = await loop.run_in_executor(self._preparing, self._prepared, messages)
@@ -137,7 +139,15 @@ class TransformersVLM:
             torch.cuda.empty_cache()
 
     def _prepared(self, messages: Sequence[Message]) -> Prompt:
-        """The prompt, in the one thread that prepares them; loads the model first if nobody has."""
+        """The prompt, in the one thread that prepares them."""
+        builder = self._ready()
+        prompt = builder.build(messages)
+        if builder.defused:
+            self._note(f"{self._opened.label}: special tokens written out in a question or a reply were broken up by a space")
+        return prompt
+
+    def _ready(self) -> PromptBuilder:
+        """What makes prompts; loads the model first if nobody has."""
         if self._loaded is None:
             try:
                 self._loaded = self._load()
@@ -145,10 +155,7 @@ class TransformersVLM:
                 self._loaded = error
         if isinstance(self._loaded, MisconfiguredError):
             raise self._loaded
-        prompt = self._loaded.build(messages)
-        if self._loaded.defused:
-            self._note(f"{self._opened.label}: special tokens written out in a question or a reply were broken up by a space")
-        return prompt
+        return self._loaded
 
     def _load(self) -> PromptBuilder:
         opened = self._opened

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -141,7 +142,8 @@ def _build(argv: Sequence[str]) -> int:
         f"{len(built.owed)} are owed"
     )
     if built.accepted:
-        print(f"look at them: mug-eval counterfactuals report {args.out}")
+        place = "" if args.work_dir == Path("outputs") else f" --work-dir {shlex.quote(str(args.work_dir))}"
+        print(f"look at them: mug-eval counterfactuals report {shlex.quote(str(args.out))}{place}")
     return 3 if built.owed else 0
 
 

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mug_eval.ablations import split_ablation
+from mug_eval.ablations import split_ablation, split_arm
 from mug_eval.backbones.catalogue import BASE_URL_VARIABLE
 from mug_eval.backbones.provider import provider
 from mug_eval.configuration import as_json
@@ -61,6 +61,12 @@ def command_of(group: Group, *, published: bool) -> str:
 
 def _model(folder: str, config: Mapping[str, Any]) -> tuple[str, bool, list[str]]:
     """(the name after --model, whether it needs a server's address, the settings after --set) that give a run's config."""
+    plain, arm = split_arm(folder)
+    if arm:
+        raise UserError(
+            f"{folder} is a study's arm, and its name is none that mug-eval run plays: play mug-eval run --model {plain} with the arm's "
+            "settings (--set) into a work-dir of its own, and add that run"
+        )
     wanted, backbone = dict(config["config"]), config["backbone"]
     stem, ablation = split_ablation(folder)
     method = f"sc{wanted['k']}" if config["method"] == "sc" and not stem.startswith("sc-") else config["method"]

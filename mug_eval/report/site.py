@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mug_eval.ablations import split_ablation
+from mug_eval.ablations import split_ablation, split_arm
 from mug_eval.atomic import cannot_write
 from mug_eval.errors import UserError
 from mug_eval.leaderboard.board import played_otherwise
@@ -181,12 +181,13 @@ def _questions(run: Run, found: Found) -> str:
 
 def _method(run: Run) -> str:
     """``mad-vote`` of ``mad-vote-qwen``, with its ablation."""
+    rest, arm = split_arm(run.model)
     try:
-        name, ablation = split_ablation(run.model)
+        name, ablation = split_ablation(rest)
         method = split_model(name)[0]
     except UserError:  # a name that this version does not know
-        return str(run.config["method"])
-    return method if ablation is None else f"{method}@{ablation}"
+        method, ablation = str(run.config["method"]), None
+    return "@".join(part for part in (method, ablation, arm) if part)
 
 
 def _benchmarks(found: Found) -> list[tuple[str, list[Family]]]:

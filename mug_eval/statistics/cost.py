@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mug_eval.ablations import split_ablation, split_arm
 from mug_eval.statistics.runs import Group
 
 CONTROL = "sc"
@@ -47,7 +48,8 @@ def control_of(group: Group, others: Sequence[Group]) -> Control:
         and other.benchmark == group.benchmark
         and other.cost["calls"]
     ]
-    wanted = f"{CONTROL}{max(2, round(calls))}-{group.model.removeprefix(group.method + '-')}"
+    model = split_ablation(split_arm(group.model)[0])[0]  # whatever of MUG's was changed, the control is the plain model's
+    wanted = f"{CONTROL}{max(2, round(calls))}-{model.removeprefix(group.method + '-')}"
     if not near:
         return Control(None, None, False, wanted)
     nearest = min(near, key=lambda other: abs((other.cost["calls"] or 0.0) - calls))
