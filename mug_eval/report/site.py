@@ -182,11 +182,11 @@ def _questions(run: Run, found: Found) -> str:
 def _method(run: Run) -> str:
     """``mad-vote`` of ``mad-vote-qwen``, with its ablation."""
     rest, arm = split_arm(run.model)
+    name, ablation = split_ablation(rest)
     try:
-        name, ablation = split_ablation(rest)
         method = split_model(name)[0]
     except UserError:  # a name that this version does not know
-        method, ablation = str(run.config["method"]), None
+        method = str(run.config["method"])
     return "@".join(part for part in (method, ablation, arm) if part)
 
 
