@@ -252,3 +252,16 @@ def test_a_row_says_nothing_only_where_no_game_at_all_had_an_undercover(tmp_path
     add_to_scores(folders["random edit"], game={"ended": {"no_counterfactual_picture": without, "undercover_found": 12 - without}})
     said = [note for note in read("ablations", folders).notes if "the row says nothing" in note]
     assert len(said) == (without == 12)
+
+
+def test_ballots_and_answers_that_could_not_be_read_stand_beside_the_numbers(tmp_path: Path) -> None:
+    """A hunt in which nobody can vote would else read as one that failed."""
+    games = [hunt(index, 3, None) for index in ORDER]
+    for one in games[:4]:
+        one["events"].insert(1, {"event": "vote", "round": 1, "seat": "Agent 1", "vote": None, "ratings": {}})
+    right = dict.fromkeys(ORDER, False)
+    config = {"config": {"agents": 5, "detection_rounds": 3}}
+    mug = write_run(tmp_path, right, model="mug-toy", games=games, config=config)
+    told = read("main-table", {"direct": write_run(tmp_path, right), "mug": add_to_scores(mug, unparsed=5)})
+    remarks = {row.labels[1]: row.remark for row in told.tables[0].rows if row.status == "measured"}
+    assert remarks == {"direct": "", "mug": "4 ballots could not be read; 5 of 12 games without an answer"}

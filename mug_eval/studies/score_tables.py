@@ -162,7 +162,7 @@ def _table(
         if group is None:
             rows.append(Row(labels, (None,) * len(columns), "owed", finished.why(backbone, benchmark, arm)))
             continue
-        rows.append(Row(labels, tuple(_cells(measured[key], names, apart, games.get(key))), remark=_remark(group)))
+        rows.append(Row(labels, tuple(_cells(measured[key], names, apart, games.get(key))), remark=_remark(group, games.get(key))))
     rows += reported_rows(theirs, columns, {name: name for name in names})
     return Table(questions_title(finished, benchmark), ("backbone", "arm"), tuple(columns), tuple(rows), benchmark)
 
@@ -180,12 +180,17 @@ def _cells(one: Measured, names: Sequence[str], apart: Sequence[str], games: Gam
     return [*cells, Cell(cost["calls"]), Cell(tokens(one.group)), Cell(cost["seconds"])]
 
 
-def _remark(group: Group) -> str:
-    """Games of MUG that were no hunt, by why."""
+def _remark(group: Group, games: GameStatistics | None) -> str:
+    """What a number of this row may hide: games of MUG that were no hunt, by why; ballots and answers that could not be read."""
     ended: Counter[str] = Counter()
     for run in group.runs:
         ended.update(run.scores.get("game", {}).get("ended", {}))
     found = [f"{ended[name]} of {ended.total()} games {words}" for name, words in _NO_HUNT.items() if ended[name]]
+    if games is not None and games.detection is not None and games.detection.abstentions:
+        found.append(f"{games.detection.abstentions} ballots could not be read")
+    unparsed = sum(int(run.scores.get("unparsed", 0)) for run in group.runs)
+    if unparsed:
+        found.append(f"{unparsed} of {len(group.runs) * len(group.indices)} games without an answer")
     return "; ".join(found)
 
 
