@@ -229,6 +229,13 @@ def test_on_a_phone_a_row_of_the_board_shows_its_score_without_being_pushed_asid
     assert scores == sorted(scores, reverse=True)
 
 
+def test_on_a_phone_a_run_of_the_index_shows_its_difference_and_price(open_page: Open, site: Path) -> None:
+    page = open_page(site, "index.html", 390, 844)
+    for head in ("difference", "fixed", "broken", "calls"):
+        boxes = [cell.bounding_box() for cell in page.locator(f"table.runs td[data-head={head}]").all() if cell.is_visible()]
+        assert boxes and all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
+
+
 def test_five_thousand_games_are_listed_without_as_many_elements_or_reading_them_all(open_page: Open, large_site: Path) -> None:
     page = open_page(large_site, GAMES)
     at_game(page, "0")
