@@ -28,7 +28,7 @@ from mug_eval.errors import RunStopped
 from mug_eval.identity import identity
 from mug_eval.plan import Job, Plan
 from mug_eval.progress import Reporter, ScoreRow, open_reporter, score_table
-from mug_eval.results import ResultFolder, Tally, items_tsv, method_fingerprint, run_json, scores_json, write_json
+from mug_eval.results import ResultFolder, Tally, items_tsv, method_fingerprint, run_json, scores_json, unless_repeated, write_json
 from mug_eval.termination import run_until_terminated
 
 _NO_JUDGE = "its predictions are canonical, so no judge is asked: scored with exact_matching"
@@ -207,6 +207,7 @@ class _Evaluation:
         benchmark = self.opened.benchmark(job)
         folder = ResultFolder.of(self.plan.work_dir, job)
         model, dispatcher = self._dispatcher(job, journal)
+        before = folder.recorded()
         folder.reopen()
         stopped: PlayStopped | None = None
         with GamesFile(folder.games) as games:
@@ -259,20 +260,18 @@ class _Evaluation:
                 *_counterfactual_notes(self.opened.counterfactuals(job)),
             ]
             finished = datetime.now(UTC).isoformat(timespec="seconds")
-            write_json(
-                folder.run,
-                run_json(
-                    job,
-                    {**mine, "fingerprint": model.fingerprint},
-                    tally,
-                    notes,
-                    command=sys.argv,
-                    rows=len(benchmark.indices),
-                    missing=len(owed),
-                    started=started,
-                    finished=finished,
-                ),
+            record = run_json(
+                job,
+                {**mine, "fingerprint": model.fingerprint},
+                tally,
+                notes,
+                command=sys.argv,
+                rows=len(benchmark.indices),
+                missing=len(owed),
+                started=started,
+                finished=finished,
             )
+            write_json(folder.run, unless_repeated(record, before))
         self.rows.append(_row(job, tally, headline, len(owed)))
         if stopped:
             raise stopped

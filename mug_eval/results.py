@@ -73,6 +73,14 @@ class ResultFolder:
         """The questions without a game and why; there only while there are some."""
         return self.path / "owed.json"
 
+    def recorded(self) -> dict[str, Any] | None:
+        """``run.json`` as it stands; None where there is none that can be read."""
+        try:
+            found = json.loads(self.run.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return None
+        return found if isinstance(found, dict) else None
+
     def begin(self, identity: Mapping[str, Any]) -> None:
         """Make the folder ours, or see that it is: games of other settings must not be mixed with these.
 
@@ -242,6 +250,18 @@ def method_fingerprint(method: Method) -> str:
     for path in sorted(files):
         digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+_WHEN = ("command", "started", "finished")
+
+
+def unless_repeated(now: dict[str, Any], before: dict[str, Any] | None) -> dict[str, Any]:
+    """The record of a run: the one before where nothing but command and time is new, so that a repetition does not change its date."""
+
+    def what(record: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in record.items() if name not in _WHEN}
+
+    return before if before is not None and what(before) == json.loads(json.dumps(what(now))) else now
 
 
 def run_json(

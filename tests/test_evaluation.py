@@ -110,6 +110,24 @@ def test_answers_that_an_earlier_run_could_not_read_are_counted_by_the_next(
             assert f"{ROWS} of {ROWS} questions done, 0 owed, {ROWS} unparsed" in capfd.readouterr().err
 
 
+def test_a_run_that_is_repeated_keeps_its_record_and_one_that_goes_on_gets_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = tmp_path / "direct-toy" / "POPE" / "run.json"
+    with ChatServer() as server:
+        monkeypatch.setattr(sys, "argv", ["first"])
+        assert main(command(server, tmp_path, "--limit", "4")) == 0
+        first = record.read_bytes()
+        monkeypatch.setattr(sys, "argv", ["second"])
+        assert main(command(server, tmp_path, "--limit", "4")) == 0
+        assert record.read_bytes() == first
+        assert main(command(server, tmp_path)) == 0
+        assert json.loads(record.read_bytes())["command"] == ["second"]
+        record.write_text("{")
+        assert main(command(server, tmp_path)) == 0
+        assert json.loads(record.read_bytes())["counts"]["questions"] == ROWS
+
+
 def test_a_budget_holds_over_all_backbones(tmp_path: Path) -> None:
     with ChatServer() as server:
         assert main(command(server, tmp_path, "--call-budget", "8", backbone="openai:one openai:other")) == 3
