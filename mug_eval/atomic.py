@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -23,6 +24,7 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     It is written beside its place, flushed to the disk (fsync) and renamed, so that a reader or a kill sees the old file or the new
     one, never a half. The folder's own entry is flushed too, where the system can. The name beside its place is always the same, so
     that kills leave at most one behind; a second writer of the same file waits for the first. The folder is made if it is not there.
+    A device or a pipe (``/dev/null``, ``/dev/stdout``) is written into: a file must not take its place.
 
     Raises:
         RunStopped: the disk is full or cannot be written; the old file stays as it was.
@@ -32,6 +34,10 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
         raise cannot_write(path, IsADirectoryError())
     partial = path.with_name(f".{path.name}.part")
     try:
+        if _is_stream(path):
+            with path.open("wb") as file:
+                yield file
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         with _sole(partial) as file:
             try:
@@ -45,6 +51,14 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
         _flush_folder(path.parent)
     except OSError as error:
         raise cannot_write(path, error) from error
+
+
+def _is_stream(path: Path) -> bool:
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
 
 
 def _sole(partial: Path) -> BinaryIO:
